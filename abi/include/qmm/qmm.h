@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/*
+ * libqmm: matmul with 4-bit and 8-bit weights on CPUs.
+ *
+ *     Y[M,N] = X[M,K] * W[N,K]^T (+ bias[N])
+ *
+ * X is the lhs (activations), W the rhs (weights). Weights are stored as integer codes with one scale per `group`
+ * consecutive k:
+ *
+ *     QMM_SYMMETRIC  w = (code - 8) * scale  (4 bits),  code * scale  (8 bits)
+ *     QMM_ZEROS      w = (code - zero) * scale          zero: an integer per group
+ *     QMM_MINS       w = code * scale + min             min: a float per group
+ *
+ * 4-bit codes are unsigned, 0..15; 8-bit codes are signed, -128..127.
+ *
+ * The result is a function of the inputs alone: the same bits on every CPU, for every thread count, batch size and
+ * kernel (the payload and sign of a NaN aside).
+ *
+ * Conventions of every function here
+ *   Errors    A function that can fail returns a qmm_status. On failure nothing is written to any output, and
+ *             qmm_last_error() holds a sentence with the numbers, for this thread.
+ *   Strides   int64_t, in elements of the array they belong to, never negative.
+ *   Alignment Any address works that the element type allows; packed weights at a multiple of 64 are fastest.
+ *   Threads   Every function may be called from any number of threads at once. What is passed as const is only read.
+ *             The process-wide settings (qmm_set_*) are atomic, and calls already running keep the old value.
+ *   Structs   Start with `struct_size`: zero the struct, then set it to sizeof(the struct). Later versions only append
+ *             fields.
+ *   Floating  Every call computes with round-to-nearest and with denormals, and restores the caller's environment.
+ */
+#ifndef QMM_QMM_H
+#define QMM_QMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define QMM_API
+#else
+#define QMM_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- version and status ------------------------------------------------------------------------------------- */
+
+#define QMM_ABI_VERSION 1
+#define QMM_VERSION "0.1.0"
+
+typedef int32_t qmm_status;
+enum {
+  QMM_OK = 0,
+  QMM_INVALID_ARGUMENT = 1, /* a null pointer, a shape, stride or group that does not fit, overlapping X and Y ... */
+  QMM_INVALID_PACKED = 2,   /* packed weights that are cut off, damaged, or of another version or byte order */
+  QMM_UNSUPPORTED = 3,      /* a valid request that this version does not implement */
+  QMM_OUT_OF_MEMORY = 4
+};
+
+/** Returns QMM_ABI_VERSION of the library that is linked. */
+QMM_API int32_t qmm_abi_version(void);
+
+/** Returns QMM_VERSION of the library that is linked, a static string. */
+QMM_API const char* qmm_version(void);
+
+/** Returns the name of `status` ("QMM_OK" ...), a static string; "unknown qmm_status" for any other number. */
+QMM_API const char* qmm_status_name(qmm_status status);
+
+/** Returns the sentence of this thread's last failed call, "" if none failed. Valid until the next failure here. */
+QMM_API const char* qmm_last_error(void);
+
+/* ---- weights ------------------------------------------------------------------------------------------------ */
+
+enum { QMM_F32 = 0, QMM_F16 = 1, QMM_BF16 = 2 };                  /* dtypes */
+enum { QMM_SYMMETRIC = 0, QMM_ZEROS = 1, QMM_MINS = 2 };          /* what a code is relative to */
+enum { QMM_LHS_F32 = 0, QMM_LHS_S8 = 1, QMM_LHS_S8_TOKEN = 2 };   /* how the lhs meets the codes: see qmm_matmul */
+
+/** The shape and format of a weight matrix W[n,k]. */
+typedef struct qmm_rhs_desc {
+  size_t struct_size;
+  int64_t n;           /* rows of W, columns of Y; >= 0 */
+  int64_t k;           /* columns of W and X; >= 0 */
+  int64_t group;       /* k per scale: a multiple of 8 below k, or k itself (per channel). k need not divide by it */
+  int32_t bits;        /* 4 or 8 */
+  int32_t offset;      /* QMM_SYMMETRIC, QMM_ZEROS or QMM_MINS */
+  int32_t scale_dtype; /* of scales and mins: QMM_F32, QMM_F16 or QMM_BF16 */
+  int32_t reserved;    /* 0 */
+} qmm_rhs_desc;
+
+/**
+ * Weights in canonical form: plain row-major arrays. G = ceil(k / group).
+ * Functions that take canonical weights as an input only read them.
+ */
+typedef struct qmm_weights {
+  size_t struct_size;
+  void* codes;            /* [n, ceil(k*bits/8)] bytes; 4 bits: two codes a byte, the even k in the low nibble */
+  int64_t codes_stride;   /* bytes from row to row */
+  void* scales;           /* [n, G] of desc.scale_dtype */
+  int64_t scales_stride;  /* elements */
+  void* offsets;          /* QMM_ZEROS: int8_t [n, G], 0..16 at 4 bits; QMM_MINS: [n, G] of desc.scale_dtype; or NULL */
+  int64_t offsets_stride; /* elements */
+} qmm_weights;
+
+/** Packed weights, opened: a small value. Made by qmm_rhs_open, refers to the caller's bytes and owns nothing. */
+typedef struct qmm_rhs {
+  size_t struct_size;
+  qmm_rhs_desc desc;
+  const void* packed;
+  size_t packed_size;
+} qmm_rhs;
+
+/**
+ * Quantizes f32 weights by round-to-nearest into canonical form. Per group, with lo = min(w, 0), hi = max(w, 0):
+ *   QMM_SYMMETRIC  scale = amax / 7 (4 bits) or amax / 127;  code = round(w / scale) + 8 (4 bits: 1..15) or + 0
+ *   QMM_ZEROS      scale = (hi - lo) / (2^bits - 1);         zero = round(-lo / scale) (8 bits: - 128)
+ *   QMM_MINS       scale = (hi - lo) / (2^bits - 1);         min = lo (8 bits: lo + 128 * scale)
+ * with lo and hi of QMM_MINS the plain extremes. The scale is rounded to scale_dtype first, then codes are rounded half
+ * to even and clamped. Weights must be finite, and their scales within the range of scale_dtype.
+ * @param w         [n, k] f32, `w_stride` elements from row to row (>= k)
+ * @param weights   arrays to write, sizes as in qmm_weights
+ */
+QMM_API qmm_status qmm_quantize(const qmm_rhs_desc* desc, const float* w, int64_t w_stride, const qmm_weights* weights);
+
+/** Writes the number of bytes that qmm_pack needs for `desc` to `*size`. */
+QMM_API qmm_status qmm_packed_size(const qmm_rhs_desc* desc, size_t* size);
+
+/**
+ * Packs canonical weights, losslessly, into the one layout that every CPU reads (runtime/layout.h describes it).
+ * The bytes are the same whatever machine wrote them; they may be written to a file and mapped anywhere.
+ * @param packed       `packed_size` bytes to write, at least qmm_packed_size
+ */
+QMM_API qmm_status qmm_pack(const qmm_rhs_desc* desc, const qmm_weights* weights, void* packed, size_t packed_size);
+
+/** Unpacks opened weights to canonical form, losslessly; unused bits of the last byte of a row of codes are 0. */
+QMM_API qmm_status qmm_unpack(const qmm_rhs* rhs, const qmm_weights* weights);
+
+/**
+ * Opens packed weights: checks magic, version, byte order, format and sizes in O(1), and fills `rhs` (rhs->desc tells
+ * what they are). Refuses cut-off or foreign bytes with QMM_INVALID_PACKED and reads nothing past `packed_size`.
+ * The bytes must stay valid and unchanged while `rhs` is used. What the payload holds can not cause an access outside.
+ */
+QMM_API qmm_status qmm_rhs_open(const void* packed, size_t packed_size, qmm_rhs* rhs);
+
+/** Reads all of the packed weights and compares with their checksum: QMM_INVALID_PACKED if a byte has changed. */
+QMM_API qmm_status qmm_rhs_verify(const qmm_rhs* rhs);
+
+/**
+ * Dequantizes rows of W: Y[i, :] = W[ids[i], :], w rounded once to f32 ((code - zero) * scale, or fma(code, scale, min)).
+ * This is an embedding lookup on packed weights.
+ * @param ids       [count], each in 0 .. n-1
+ * @param y         [count, k] f32, `y_stride` elements from row to row (>= k)
+ */
+QMM_API qmm_status qmm_dequantize_rows(const qmm_rhs* rhs, const int64_t* ids, int64_t count, float* y,
+                                       int64_t y_stride);
+
+/* ---- threads ------------------------------------------------------------------------------------------------ */
+
+/** Part of a parallel loop: must be called once for each index. */
+typedef void (*qmm_task)(void* arg, int64_t index);
+
+/**
+ * Runs task(arg, i) for i = 0 .. count-1, each once, on whatever threads it likes (one after the other is allowed),
+ * and returns when all are done.
+ */
+typedef void (*qmm_parallel_for)(void* context, qmm_task task, void* arg, int64_t count);
+
+/** Where a call gets its threads from. */
+typedef struct qmm_threads {
+  size_t struct_size;
+  int64_t num_threads;           /* how many parts to cut the work into, 1..1024 */
+  qmm_parallel_for parallel_for; /* NULL: run on the calling thread */
+  void* context;
+} qmm_threads;
+
+/** Returns the number of CPUs this process may use: its affinity mask and cgroup quota, at least 1. */
+QMM_API int64_t qmm_max_threads(void);
+
+/**
+ * Sets the process default to the built-in pool with `num_threads` threads, the calling one included; workers start at
+ * once. It is capped at qmm_max_threads(); 1, the initial value, stops them. The pool serves one call at a time: a call
+ * that finds it busy runs on its own thread.
+ */
+QMM_API qmm_status qmm_set_num_threads(int64_t num_threads);
+
+/** Sets the process default to the caller's own threads; NULL goes back to one thread. `*threads` is copied. */
+QMM_API qmm_status qmm_set_threads(const qmm_threads* threads);
+
+/** Returns the number of threads of the process default. */
+QMM_API int64_t qmm_num_threads(void);
+
+/* ---- matmul ------------------------------------------------------------------------------------------------- */
+
+/**
+ * One call: Y[b, i, :] = X[b, i, :] * W^T + bias.
+ * Give either `x` or `lhs`, and either `rhs` or `desc` with `weights`.
+ */
+typedef struct qmm_matmul_args {
+  size_t struct_size;
+  int32_t lhs_kind;      /* QMM_LHS_F32, QMM_LHS_S8 or QMM_LHS_S8_TOKEN */
+  int32_t x_dtype;       /* QMM_F32 */
+  int32_t y_dtype;       /* QMM_F32 */
+  int32_t activation;    /* 0 */
+  int64_t m;             /* rows of a batch, >= 0 */
+  int64_t batch;         /* batches; 0 is read as 1 */
+  const void* x;         /* [batch, m, k] */
+  int64_t x_row_stride;  /* >= 0; 0 repeats one row */
+  int64_t x_col_stride;  /* 0 is read as 1 */
+  int64_t x_batch_stride;
+  const int64_t* x_rows; /* NULL (row indices: not in this version) */
+  const void* lhs;       /* instead of x: an lhs from qmm_quantize_lhs, m rows, batch 1 */
+  size_t lhs_size;
+  const qmm_rhs* rhs;            /* packed weights */
+  const qmm_rhs_desc* desc;      /* instead of rhs: canonical weights, packed panel by panel into scratch at every call */
+  const qmm_weights* weights;
+  const float* bias;             /* [n] or NULL */
+  void* y;                       /* [batch, m, n]; must not overlap x */
+  int64_t y_row_stride;          /* >= n where m > 1 */
+  int64_t y_col_stride;          /* 0 is read as 1 */
+  int64_t y_batch_stride;
+  void* scratch;                 /* NULL: from an arena of this thread, which grows when needed and is then reused */
+  size_t scratch_size;           /* at least qmm_scratch_size, any alignment */
+  const qmm_threads* threads;    /* NULL: the process default */
+} qmm_matmul_args;
+
+/**
+ * Computes Y. What is computed, for each row x and column n, g over the groups in ascending order:
+ *   QMM_LHS_F32       t = sum of fma(x[k], code - zero, t), k ascending; acc = fma(t, scale, acc)
+ *                     QMM_MINS: then acc = fma(sum of x[k], min, acc)
+ *   QMM_LHS_S8        x is quantized per group of the weights: amax = max |x|, a = round(x * (127 / amax)),
+ *                     scale_a = amax / 127; I = sum of a * (code - zero), exact; acc = fma(float(I) * scale_a, scale, acc)
+ *                     QMM_MINS: then acc = fma(float(sum of a) * scale_a, min, acc)
+ *   QMM_LHS_S8_TOKEN  as QMM_LHS_S8 with one amax and scale_a for the whole row; scale_a multiplies acc last
+ * An all-zero group, or one too small to scale (127 / amax overflows), counts as 0; NaN or Inf in x makes the outputs of
+ * its row NaN (with QMM_LHS_F32: what IEEE arithmetic makes of it). Groups of more than 16384 are summed in segments of
+ * 16384. Then bias is added. M, N or K of 0 is allowed: K = 0 gives the bias.
+ * No memory is allocated once the arena has grown to what the largest call needs.
+ */
+QMM_API qmm_status qmm_matmul(const qmm_matmul_args* args);
+
+/** Writes the scratch that qmm_matmul(args) needs, in bytes, to `*size`; args->scratch and scratch_size are ignored. */
+QMM_API qmm_status qmm_scratch_size(const qmm_matmul_args* args, size_t* size);
+
+/** Writes the size in bytes of an lhs of `m` rows for weights of `desc`, quantized as `lhs_kind` (not QMM_LHS_F32). */
+QMM_API qmm_status qmm_lhs_size(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, size_t* size);
+
+/**
+ * Quantizes X[m, k] once, for several matmuls with weights of the same k and group (Q, K and V; gate and up).
+ * The bytes are for use in this process, with this version of the library.
+ * @param x            f32, strides as in qmm_matmul_args
+ * @param lhs          `lhs_size` bytes to write, at least qmm_lhs_size
+ */
+QMM_API qmm_status qmm_quantize_lhs(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const float* x,
+                                    int64_t x_row_stride, int64_t x_col_stride, void* lhs, size_t lhs_size);
+
+/* ---- what runs ---------------------------------------------------------------------------------------------- */
+
+enum { /* bits of qmm_cpu_features; each only where the operating system has enabled it */
+  QMM_CPU_AVX2 = 1 << 0, /* AVX2, FMA and F16C */
+  QMM_CPU_AVXVNNI = 1 << 1,
+  QMM_CPU_AVX512 = 1 << 2, /* F, BW, DQ and VL */
+  QMM_CPU_AVX512VNNI = 1 << 3,
+  QMM_CPU_NEON = 1 << 4
+};
+
+/** Returns the features of this CPU that kernels may need (QMM_CPU_*), after the cap by QMM_MAX_ISA. */
+QMM_API uint64_t qmm_cpu_features(void);
+
+/**
+ * Writes the name of the kernel that qmm_matmul would run for `m` rows to `*name`, a static string.
+ * The environment variable QMM_MAX_ISA (scalar, avx2; read once) caps the choice; any other value is an error here and
+ * in qmm_matmul.
+ */
+QMM_API qmm_status qmm_kernel_name(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const char** name);
+
+/* ---- entry points for compiled code ------------------------------------------------------------------------- */
+
+/* MLIR's StridedMemRefType descriptors, as llvm.emit_c_interface passes them: by pointer, strides in elements. */
+#define QMM_MEMREF(name, type, rank) \
+  typedef struct name {              \
+    type* allocated;                 \
+    type* aligned;                   \
+    int64_t offset;                  \
+    int64_t sizes[rank];             \
+    int64_t strides[rank];           \
+  } name
+QMM_MEMREF(qmm_memref_f32_2d, float, 2);
+QMM_MEMREF(qmm_memref_u16_2d, uint16_t, 2);
+QMM_MEMREF(qmm_memref_i8_1d, int8_t, 1);
+QMM_MEMREF(qmm_memref_i8_2d, int8_t, 2);
+QMM_MEMREF(qmm_memref_i64_1d, int64_t, 1);
+
+/**
+ * Called when an entry point below fails; compiled code has no status to look at. A handler that returns leaves the
+ * outputs untouched and the status in qmm_sticky_status().
+ */
+typedef void (*qmm_error_handler)(void* context, qmm_status status, const char* sentence);
+
+/** Sets the process-wide handler; NULL is the initial one, which prints the sentence to stderr and aborts. */
+QMM_API void qmm_set_error_handler(qmm_error_handler handler, void* context);
+
+/** Returns the status of this process's first entry point that failed since the last call, and resets it to QMM_OK. */
+QMM_API qmm_status qmm_sticky_status(void);
+
+/** y[m,n] = x[m,k] * W^T, W packed (all bytes of `packed`), lhs_kind as in qmm_matmul. Writes y only. */
+QMM_API void _mlir_ciface_qmm_matmul_packed(const qmm_memref_f32_2d* x, const qmm_memref_i8_1d* packed,
+                                            int64_t lhs_kind, const qmm_memref_f32_2d* y);
+
+/**
+ * y[m,n] = x[m,k] * W^T, W canonical: codes [n, ceil(k*bits/8)], scales [n, G] of the dtype in the name; zeros [n, G] or
+ * of extent 0, mins [n, G] or of extent 0.
+ */
+QMM_API void _mlir_ciface_qmm_matmul_grouped_f32(const qmm_memref_f32_2d* x, const qmm_memref_i8_2d* codes,
+                                                 const qmm_memref_f32_2d* scales, const qmm_memref_i8_2d* zeros,
+                                                 const qmm_memref_f32_2d* mins, int64_t bits, int64_t group,
+                                                 int64_t lhs_kind, const qmm_memref_f32_2d* y);
+QMM_API void _mlir_ciface_qmm_matmul_grouped_f16(const qmm_memref_f32_2d* x, const qmm_memref_i8_2d* codes,
+                                                 const qmm_memref_u16_2d* scales, const qmm_memref_i8_2d* zeros,
+                                                 const qmm_memref_u16_2d* mins, int64_t bits, int64_t group,
+                                                 int64_t lhs_kind, const qmm_memref_f32_2d* y);
+QMM_API void _mlir_ciface_qmm_matmul_grouped_bf16(const qmm_memref_f32_2d* x, const qmm_memref_i8_2d* codes,
+                                                  const qmm_memref_u16_2d* scales, const qmm_memref_i8_2d* zeros,
+                                                  const qmm_memref_u16_2d* mins, int64_t bits, int64_t group,
+                                                  int64_t lhs_kind, const qmm_memref_f32_2d* y);
+
+/** y[i,:] = W[ids[i],:], W packed: qmm_dequantize_rows. Writes y only. */
+QMM_API void _mlir_ciface_qmm_rows_packed(const qmm_memref_i64_1d* ids, const qmm_memref_i8_1d* packed,
+                                          const qmm_memref_f32_2d* y);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QMM_QMM_H */

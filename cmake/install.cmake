@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Installs the libraries, the header, a CMake package (find_package(libqmm) gives qmm::qmm) and a pkg-config file. A wheel
+# takes the shared library alone, into the Python package.
+include(CMakePackageConfigHelpers)
+
+if(SKBUILD)
+  set_target_properties(qmm_shared PROPERTIES VERSION "" SOVERSION "")
+  install(TARGETS qmm_shared LIBRARY DESTINATION libqmm COMPONENT python)
+  return()
+endif()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/libqmm)
+install(TARGETS qmm_shared qmm_static EXPORT libqmm-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY abi/include/qmm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT libqmm-targets NAMESPACE qmm:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/libqmm-config.cmake.in ${PROJECT_BINARY_DIR}/libqmm-config.cmake
+  INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/libqmm-config-version.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/libqmm-config.cmake ${PROJECT_BINARY_DIR}/libqmm-config-version.cmake
+  DESTINATION ${package_dir})
+configure_file(cmake/libqmm.pc.in ${PROJECT_BINARY_DIR}/libqmm.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/libqmm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the AVX2 kernels share: loads, and the scales and offsets of a block widened once to arrays of 32-bit elements.
+#pragma once
+
+#include <immintrin.h>
+
+#include <type_traits>
+#include <utility>
+
+#include "../kernel.h"
+
+#define QMM_INLINE inline __attribute__((always_inline))
+
+namespace qmm::avx2 {
+
+QMM_INLINE __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+QMM_INLINE void store(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+
+// Four bytes to every 32-bit lane.
+QMM_INLINE __m256i broadcast4(const void* p) {
+  int32_t v;
+  std::memcpy(&v, p, 4);
+  return _mm256_set1_epi32(v);
+}
+
+// Eight scales or mins.
+QMM_INLINE __m256 widen(Scale type, const uint8_t* values, int64_t i) {
+  if (type == Scale::F32) return _mm256_loadu_ps(reinterpret_cast<const float*>(values) + i);
+  const __m128i h = _mm_loadu_si128(reinterpret_cast<const __m128i*>(values + i * 2));
+  return type == Scale::F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+// The scales, zeros and mins of a block: [groups][panels][16]. Zero is int32 for an S8 lhs and float for F32; it is
+// there for every format, min only where the format has mins.
+template <class Zero>
+struct Sides {
+  float* scale;
+  Zero* zero;
+  float* min;
+};
+
+template <class Zero>
+QMM_INLINE void store_zero(Zero* to, __m256i zero) {
+  if constexpr (std::is_same_v<Zero, float>)
+    _mm256_storeu_ps(to, _mm256_cvtepi32_ps(zero));
+  else
+    store(to, zero);
+}
+
+template <int Bits, class Zero>
+QMM_INLINE Sides<Zero> widen_sides(const Block& b) {
+  const int64_t groups = (b.k + b.group - 1) / b.group, count = groups * b.panels * kPanel;
+  auto* scale = static_cast<float*>(b.scratch);
+  const Sides<Zero> sides{scale, reinterpret_cast<Zero*>(scale + count), scale + 2 * count};
+  const __m256i constant = _mm256_set1_epi32(b.offset == Offset::Symmetric ? symmetric_zero(Bits) : 0);
+  for (int64_t g = 0; g < groups; ++g)
+    for (int64_t p = 0; p < b.panels; ++p)
+      for (int64_t c = 0; c < kPanel; c += 8) {
+        const int64_t from = g * kPanel + c, to = (g * b.panels + p) * kPanel + c;
+        const uint8_t* offsets = b.offsets + p * b.panel_stride;
+        _mm256_storeu_ps(sides.scale + to, widen(b.scale, b.scales + p * b.panel_stride, from));
+        store_zero(sides.zero + to,
+                   b.offset == Offset::Zeros
+                       ? _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(offsets + from)))
+                       : constant);
+        if (b.offset == Offset::Mins) _mm256_storeu_ps(sides.min + to, widen(b.scale, offsets, from));
+      }
+  return sides;
+}
+
+// Where a group begins and ends in a block.
+struct Group {
+  int64_t index, begin, end;
+  bool resume, suspend;
+};
+
+// Calls body for each group of the block.
+template <class Body>
+QMM_INLINE void for_each_group(const Block& b, Body body) {
+  for (int64_t k = 0, g = 0; k < b.k; ++g) {
+    const int64_t end = k + b.group < b.k ? k + b.group : b.k;
+    body(Group{g, k, end, g == 0 && b.resume, end == b.k && b.suspend});
+    k = end;
+  }
+}
+
+// Ends a group for eight columns, S8: acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then mins; or
+// leaves the sum in carry. `side` is the columns' place in the sides, `at` in the tile of acc and carry.
+QMM_INLINE void end_s8(const Block& b, const Group& g, const Sides<int32_t>& sides, int64_t row, int64_t side,
+                       int64_t at, __m256i sum) {
+  auto* carry = static_cast<int32_t*>(b.carry) + at;
+  if (g.resume) sum = _mm256_add_epi32(sum, load(carry));
+  if (g.suspend) return store(carry, sum);
+  const int64_t lhs_group = row * b.lhs_group_stride + g.index;
+  const int32_t lhs_sum = static_cast<const int32_t*>(b.lhs_sums)[lhs_group];
+  const __m256 lhs_scale = _mm256_set1_ps(b.lhs_scales[lhs_group]);
+  sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(load(sides.zero + side), _mm256_set1_epi32(lhs_sum)));
+  const __m256 u = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), lhs_scale);
+  __m256 acc = _mm256_fmadd_ps(u, _mm256_loadu_ps(sides.scale + side), _mm256_loadu_ps(b.acc + at));
+  if (b.offset == Offset::Mins)
+    acc = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_set1_ps(static_cast<float>(lhs_sum)), lhs_scale),
+                          _mm256_loadu_ps(sides.min + side), acc);
+  _mm256_storeu_ps(b.acc + at, acc);
+}
+
+// Begins a group for eight columns, F32.
+QMM_INLINE __m256 begin_f32(const Block& b, const Group& g, int64_t at) {
+  return g.resume ? _mm256_loadu_ps(static_cast<const float*>(b.carry) + at) : _mm256_setzero_ps();
+}
+
+// Ends it: acc = fma(t, scale, acc), then mins; or leaves t in carry.
+QMM_INLINE void end_f32(const Block& b, const Group& g, const Sides<float>& sides, int64_t row, int64_t side,
+                        int64_t at, __m256 t) {
+  if (g.suspend) return _mm256_storeu_ps(static_cast<float*>(b.carry) + at, t);
+  __m256 acc = _mm256_fmadd_ps(t, _mm256_loadu_ps(sides.scale + side), _mm256_loadu_ps(b.acc + at));
+  if (b.offset == Offset::Mins)
+    acc = _mm256_fmadd_ps(_mm256_set1_ps(static_cast<const float*>(b.lhs_sums)[row * b.lhs_group_stride + g.index]),
+                          _mm256_loadu_ps(sides.min + side), acc);
+  _mm256_storeu_ps(b.acc + at, acc);
+}
+
+// Calls tile<R>(row) for the block's rows, R = MR at a time and the rest in one narrower tile.
+template <int MR, class Tile>
+QMM_INLINE void for_each_tile(int64_t rows, Tile tile) {
+  int64_t row = 0;
+  for (; row + MR <= rows; row += MR) tile.template operator()<MR>(row);
+  [&]<int... R>(std::integer_sequence<int, R...>) {
+    ((rows - row == R + 1 ? tile.template operator()<R + 1>(row) : void()), ...);
+  }(std::make_integer_sequence<int, MR - 1>());
+}
+
+}  // namespace qmm::avx2

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Float lhs, GEMM: t = sum of fma(x, code - zero, t) over a group, k ascending.
+//
+// Tile of 6 rows x 16 columns, the shape of an fp32 GEMM: a column's t is one chain of FMAs, and 12 chains fill the two
+// FMA ports' latency. The panel is unpacked once a block, codes to float(code - zero), for all rows.
+//   t[6][2]  float sums     w0, w1  16 columns of one k     x  one k of a row, in every lane
+// A k takes 12 FMA for 96 MAC: 16 MAC/cycle on two FMA ports, less the group's end.
+#pragma once
+
+#include "decode_f32.h"
+
+namespace qmm::avx2 {
+
+template <int Bits>
+void unpack(const Block& b, const Sides<float>& sides, float* to) {
+  for_each_group(b, [&](const Group& g) {
+    for (int c = 0; c < kPanel; c += 8) {
+      const __m256 zero = _mm256_loadu_ps(sides.zero + g.index * kPanel + c);
+      for (int64_t k = g.begin; k < g.end; k += 8)
+        decode<Bits>(b.codes + k * 2 * Bits + c * 4, [&](int j, __m256 code) {
+          _mm256_storeu_ps(to + (k + j) * kPanel + c, _mm256_sub_ps(code, zero));
+        });
+    }
+  });
+}
+
+template <int R>
+void tile(const Block& b, const Sides<float>& sides, const float* w, int64_t row) {
+  const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
+  for_each_group(b, [&](const Group& g) {
+    __m256 t[R][2];
+    for (int i = 0; i < R; ++i)
+      for (int v = 0; v < 2; ++v) t[i][v] = begin_f32(b, g, (row + i) * kPanel + v * 8);
+    for (int64_t k = g.begin; k < g.end; ++k) {
+      const __m256 w0 = _mm256_loadu_ps(w + k * kPanel), w1 = _mm256_loadu_ps(w + k * kPanel + 8);
+      for (int i = 0; i < R; ++i) {
+        const __m256 xv = _mm256_broadcast_ss(x + i * b.lhs_stride + k);
+        t[i][0] = _mm256_fmadd_ps(xv, w0, t[i][0]);
+        t[i][1] = _mm256_fmadd_ps(xv, w1, t[i][1]);
+      }
+    }
+    for (int i = 0; i < R; ++i)
+      for (int c = 0; c < kPanel; c += 8)
+        end_f32(b, g, sides, row + i, g.index * kPanel + c, (row + i) * kPanel + c, t[i][c / 8]);
+  });
+}
+
+template <int Bits>
+void gemm_f32(const Block& b) {
+  auto* w = reinterpret_cast<float*>(static_cast<uint8_t*>(b.scratch) + kSidesBytes);
+  const auto sides = widen_sides<Bits, float>(b);
+  unpack<Bits>(b, sides, w);
+  for_each_tile<6>(b.rows, [&]<int R>(int64_t row) { tile<R>(b, sides, w, row); });
+}
+
+}  // namespace qmm::avx2

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "scalar.h"
+
+void qmm::qmm_f32_f32_s8_1x16x8_scalar(const Block& b) { scalar_f32<8>(b); }

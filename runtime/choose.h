@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which kernel runs: a pure function of features, format and M over the table of kernels.
+#pragma once
+
+#include <span>
+
+#include "../kernels/kernel.h"
+#include "error.h"
+
+namespace qmm {
+
+// The rows of kernels.inc, in its order.
+std::span<const Kernel> kernels();
+
+// The last row that fits; nullptr only for a format that no row has.
+const Kernel* choose(uint64_t features, Lhs lhs, int bits, int64_t m);
+
+// This process's features, after QMM_MAX_ISA; read once. Fails where QMM_MAX_ISA names no level.
+qmm_status process_features(uint64_t* features);
+
+}  // namespace qmm

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace qmm {
+namespace {
+
+constexpr int64_t kMaxThreads = 1024;
+constexpr int kSpins = 4000;  // some 20 to 100 us: longer than from one matmul of a model to the next
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// A job is published by one store to `ticket`: its number, its count and the next index to take. Whoever takes an index
+// by compare-and-swap knows that the job is still open, since its caller waits for every index that was taken.
+class Pool {
+ public:
+  static uint64_t make_ticket(uint64_t job, uint64_t count, uint64_t next) { return job << 32 | count << 16 | next; }
+
+  // Stops the workers, and starts num_threads - 1 others; nobody may be in run().
+  bool resize(int64_t num_threads) {
+    pthread_mutex_lock(&mutex_);
+    stop_.store(true);
+    pthread_cond_broadcast(&wake_);
+    pthread_mutex_unlock(&mutex_);
+    for (int64_t i = 0; i < workers_; ++i) pthread_join(threads_[i], nullptr);
+    workers_ = 0;
+    stop_.store(false);
+    // Signals are the host's business: workers take none.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (workers_ < num_threads - 1 && pthread_create(&threads_[workers_], nullptr, work, this) == 0) ++workers_;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return workers_ == num_threads - 1;
+  }
+
+  int64_t num_threads() const { return workers_ + 1; }
+
+  bool try_lock() { return !busy_.exchange(true, std::memory_order_acquire); }
+  void lock() {
+    while (!try_lock()) sched_yield();
+  }
+  void unlock() { busy_.store(false, std::memory_order_release); }
+
+  void run(qmm_task task, void* arg, int64_t count) {
+    task_.store(task, std::memory_order_relaxed);
+    arg_.store(arg, std::memory_order_relaxed);
+    done_.store(0, std::memory_order_relaxed);
+    const uint64_t job = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
+    ticket_.store(make_ticket(job, static_cast<uint64_t>(count), 0));
+    if (sleepers_.load() > 0) {
+      pthread_mutex_lock(&mutex_);
+      pthread_cond_broadcast(&wake_);
+      pthread_mutex_unlock(&mutex_);
+    }
+    take_all();
+    for (int spins = 0; done_.load(std::memory_order_acquire) != count; ++spins)
+      spins < kSpins ? pause() : void(sched_yield());
+  }
+
+  // In the child of a fork there are no workers, and locks are as they happened to be.
+  void after_fork() {
+    workers_ = 0;
+    sleepers_.store(0);
+    busy_.store(false);
+    pthread_mutex_init(&mutex_, nullptr);
+    pthread_cond_init(&wake_, nullptr);
+  }
+
+ private:
+  static bool open(uint64_t ticket) { return (ticket & 0xffff) < (ticket >> 16 & 0xffff); }
+
+  void take_all() {
+    uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    while (open(ticket)) {
+      const qmm_task task = task_.load(std::memory_order_relaxed);
+      void* const arg = arg_.load(std::memory_order_relaxed);
+      if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel, std::memory_order_acquire))
+        continue;
+      task(arg, static_cast<int64_t>(ticket & 0xffff));
+      done_.fetch_add(1, std::memory_order_release);
+      ticket = ticket_.load(std::memory_order_acquire);
+    }
+  }
+
+  void wait() {
+    for (int spins = 0; spins < kSpins; ++spins) {
+      if (open(ticket_.load(std::memory_order_acquire)) || stop_.load(std::memory_order_relaxed)) return;
+      pause();
+    }
+    pthread_mutex_lock(&mutex_);
+    sleepers_.fetch_add(1);
+    while (!open(ticket_.load()) && !stop_.load()) pthread_cond_wait(&wake_, &mutex_);
+    sleepers_.fetch_sub(1);
+    pthread_mutex_unlock(&mutex_);
+  }
+
+  static void* work(void* self) {
+    auto& pool = *static_cast<Pool*>(self);
+    while (!pool.stop_.load(std::memory_order_relaxed)) {
+      pool.take_all();
+      pool.wait();
+    }
+    return nullptr;
+  }
+
+  alignas(64) std::atomic<uint64_t> ticket_{0};
+  alignas(64) std::atomic<int64_t> done_{0};
+  alignas(64) std::atomic<qmm_task> task_{nullptr};
+  std::atomic<void*> arg_{nullptr};
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stop_{false}, busy_{false};
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
+  int64_t workers_ = 0;
+  pthread_t threads_[kMaxThreads] = {};
+};
+
+// Zero-initialised but for the constants above; never destroyed, since a worker may outlive main.
+constinit Pool pool;
+
+void run_in_pool(void*, qmm_task task, void* arg, int64_t count) {
+  if (!pool.try_lock()) return run_here(nullptr, task, arg, count);
+  pool.run(task, arg, count);
+  pool.unlock();
+}
+
+pthread_mutex_t default_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit qmm_threads default_value = {sizeof(qmm_threads), 1, run_here, nullptr};
+
+void after_fork() {
+  pthread_mutex_init(&default_mutex, nullptr);
+  pool.after_fork();
+  if (default_value.parallel_for == run_in_pool) default_value = {sizeof(qmm_threads), 1, run_here, nullptr};
+}
+
+// The cgroup's quota of CPUs, rounded up; 0 where there is none. Version 2: cpu.max of the group and all above it.
+int64_t cgroup_cpus() {
+  int64_t least = 0;
+#if defined(__linux__)
+  char line[1024], path[1200];
+  std::FILE* file = std::fopen("/proc/self/cgroup", "re");
+  if (file == nullptr) return 0;
+  line[0] = '\0';
+  while (std::fgets(line, sizeof line, file) != nullptr && std::strncmp(line, "0::", 3) != 0) line[0] = '\0';
+  std::fclose(file);
+  if (line[0] == '\0') return 0;
+  char* group = line + 3;
+  group[std::strcspn(group, "\n")] = '\0';
+  for (;;) {
+    std::snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+    if (std::FILE* max = std::fopen(path, "re")) {
+      int64_t quota, period;
+      if (std::fscanf(max, "%" SCNd64 " %" SCNd64, &quota, &period) == 2 && quota > 0 && period > 0) {
+        const int64_t cpus = (quota + period - 1) / period;
+        if (least == 0 || cpus < least) least = cpus;
+      }
+      std::fclose(max);
+    }
+    char* slash = std::strrchr(group, '/');
+    if (slash == nullptr) return least;
+    *slash = '\0';
+  }
+#endif
+  return least;
+}
+
+}  // namespace
+
+void run_here(void*, qmm_task task, void* arg, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) task(arg, i);
+}
+
+int64_t max_threads() {
+  int64_t cpus = 1;
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
+#endif
+  const int64_t quota = cgroup_cpus();
+  if (quota > 0 && quota < cpus) cpus = quota;
+  return cpus < 1 ? 1 : cpus;
+}
+
+qmm_threads default_threads() {
+  pthread_mutex_lock(&default_mutex);
+  const qmm_threads value = default_value;
+  pthread_mutex_unlock(&default_mutex);
+  return value;
+}
+
+qmm_status check_threads(const char* function, const qmm_threads& threads) {
+  if (threads.struct_size < sizeof threads)
+    return fail(QMM_INVALID_ARGUMENT, "%s: threads->struct_size is %zu; it must be at least %zu", function,
+                threads.struct_size, sizeof threads);
+  if (threads.num_threads < 1 || threads.num_threads > kMaxThreads)
+    return fail(QMM_INVALID_ARGUMENT, "%s: num_threads is %" PRId64 "; it must be 1 to %" PRId64, function,
+                threads.num_threads, kMaxThreads);
+  return QMM_OK;
+}
+
+qmm_status set_num_threads(int64_t num_threads) {
+  if (num_threads < 1 || num_threads > kMaxThreads)
+    return fail(QMM_INVALID_ARGUMENT, "qmm_set_num_threads: num_threads is %" PRId64 "; it must be 1 to %" PRId64,
+                num_threads, kMaxThreads);
+  const int64_t allowed = max_threads();
+  if (num_threads > allowed) num_threads = allowed;
+  pool.lock();
+  static bool registered = false;
+  if (!registered) registered = pthread_atfork(nullptr, nullptr, after_fork) == 0;
+  const bool started = pool.resize(num_threads);
+  const int64_t got = pool.num_threads();
+  pool.unlock();
+  pthread_mutex_lock(&default_mutex);
+  default_value = {sizeof(qmm_threads), got, got > 1 ? run_in_pool : run_here, nullptr};
+  pthread_mutex_unlock(&default_mutex);
+  if (!started)
+    return fail(QMM_OUT_OF_MEMORY, "qmm_set_num_threads: only %" PRId64 " of %" PRId64 " threads could be started", got,
+                num_threads);
+  return QMM_OK;
+}
+
+qmm_status set_threads(const qmm_threads* threads) {
+  qmm_threads value = {sizeof value, 1, run_here, nullptr};
+  if (threads != nullptr) {
+    QMM_TRY(check_threads("qmm_set_threads", *threads));
+    value = *threads;
+    if (value.parallel_for == nullptr) value.parallel_for = run_here;
+  }
+  pthread_mutex_lock(&default_mutex);
+  default_value = value;
+  pthread_mutex_unlock(&default_mutex);
+  return QMM_OK;
+}
+
+}  // namespace qmm
