@@ -8,27 +8,45 @@
 namespace qmm {
 namespace {
 
-thread_local void* memory = nullptr;
-thread_local size_t capacity = 0;
+// What this thread keeps between calls.
+thread_local void* kept = nullptr;
+thread_local size_t kept_capacity = 0;
 
 pthread_key_t key;
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
-void make_key() { pthread_key_create(&key, std::free); }
+void keep(void* memory, size_t capacity) {
+  std::free(kept);
+  kept = memory;
+  kept_capacity = capacity;
+}
+
+// Other destructors of the thread may run after this one, and call the library again.
+void at_thread_end(void*) { keep(nullptr, 0); }
+
+void make_key() { pthread_key_create(&key, at_thread_end); }
 
 }  // namespace
 
-void* arena(size_t size) {
-  if (size <= capacity) return memory;
-  const size_t grown = (size + 4095) & ~size_t(4095);
-  void* larger = std::aligned_alloc(64, grown);
-  if (larger == nullptr) return nullptr;
+Arena::Arena(size_t size) {
+  if (size == 0) return;
+  if (size > kept_capacity) {
+    const size_t grown = (size + 4095) & ~size_t(4095);
+    memory_ = std::aligned_alloc(64, grown);
+    capacity_ = memory_ != nullptr ? grown : 0;
+    return;
+  }
+  memory_ = kept;
+  capacity_ = kept_capacity;
+  kept = nullptr;
+  kept_capacity = 0;
+}
+
+Arena::~Arena() {
+  if (capacity_ <= kept_capacity) return std::free(memory_);
+  keep(memory_, capacity_);
   pthread_once(&once, make_key);
-  std::free(memory);
-  memory = larger;
-  capacity = grown;
-  pthread_setspecific(key, memory);
-  return memory;
+  pthread_setspecific(key, memory_);
 }
 
 }  // namespace qmm

@@ -19,7 +19,10 @@ constexpr uint64_t kLhsMark = 0x31'53'48'4c'4d'4d'51;  // "QMMLHS1"
 struct LhsHeader {
   uint64_t mark;
   int64_t kind, rows, k, group;
+  uint64_t misaligned;  // of its address; the arrays are aligned behind it
 };
+
+uint64_t misaligned(const void* lhs) { return reinterpret_cast<uintptr_t>(lhs) % kLine; }
 
 // A call whose arguments are right.
 struct Problem {
@@ -98,7 +101,7 @@ qmm_status span(const char* function, const char* name, const void* data, int64_
   out->begin = reinterpret_cast<uintptr_t>(data);
   if (__builtin_add_overflow(out->begin, static_cast<uintptr_t>(extent) * 4, &out->end))
     return fail(QMM_INVALID_ARGUMENT, "%s: %s reaches past the end of memory", function, name);
-  out->row_bytes = batch == 1 ? row_stride * 4 : 0;
+  out->row_bytes = batch == 1 && m > 1 ? row_stride * 4 : 0;
   out->width_bytes = (width + 1) * 4;
   return QMM_OK;
 }
@@ -131,7 +134,11 @@ qmm_status check_given_lhs(const char* function, const qmm_matmul_args& a, Probl
   if (a.lhs_size < static_cast<uint64_t>(needed))
     return fail(QMM_INVALID_ARGUMENT, "%s: lhs_size is %zu; this lhs has %" PRId64 " bytes", function, a.lhs_size,
                 needed);
-  // The arrays lie where qmm_quantize_lhs, given the same address, put them.
+  if (header.misaligned != misaligned(a.lhs))
+    return fail(QMM_INVALID_ARGUMENT,
+                "%s: lhs was quantized at an address %" PRIu64 " past a multiple of 64, and has moved to one %" PRIu64
+                " past",
+                function, header.misaligned, misaligned(a.lhs));
   p->given = place_lhs(p->lhs_layout, a.m, static_cast<char*>(const_cast<void*>(a.lhs)) + sizeof header);
   p->lhs_given = true;
   return QMM_OK;
@@ -201,9 +208,10 @@ qmm_status check(const char* function, const qmm_matmul_args* args, const Kernel
   Span y_span = {};
   QMM_TRY(span(function, "y", a.y, batch, a.m, n, a.y_batch_stride, a.y_row_stride, p->y_col_stride, &y_span));
   // Elements of Y must be apart: either its rows or its columns are the inner dimension, and a batch holds both.
-  const int64_t width = n == 0 ? 0 : (n - 1) * p->y_col_stride + 1, height = (p->m - 1) * a.y_row_stride + 1;
-  if (n > 0 && ((p->m > 1 && a.y_row_stride < width && p->y_col_stride < height) ||
-                (batch > 1 && a.y_batch_stride < width + height - 1)))
+  const bool any = p->rows > 0 && n > 0;
+  const int64_t width = any ? (n - 1) * p->y_col_stride + 1 : 0, height = any ? (p->m - 1) * a.y_row_stride + 1 : 0;
+  if (any && ((p->m > 1 && a.y_row_stride < width && p->y_col_stride < height) ||
+              (batch > 1 && a.y_batch_stride < width + height - 1)))
     return fail(QMM_INVALID_ARGUMENT,
                 "%s: the strides of y (batch %" PRId64 ", row %" PRId64 ", column %" PRId64 ") let elements of %" PRId64
                 " x %" PRId64 " x %" PRId64 " share memory",
@@ -355,9 +363,10 @@ qmm_status matmul(const qmm_matmul_args* args, const Kernel* forced) {
   QMM_TRY(check("qmm_matmul", args, forced, &p));
   if (p.rows == 0 || p.desc.n == 0) return QMM_OK;
   const Scratch scratch = lay_out_scratch(p);
+  const Arena arena(args->scratch == nullptr ? static_cast<size_t>(scratch.total) : 0);
   void* memory = args->scratch;
   if (memory == nullptr) {
-    memory = arena(static_cast<size_t>(scratch.total));
+    memory = arena.memory();
     if (memory == nullptr)
       return fail(QMM_OUT_OF_MEMORY, "qmm_matmul: no memory for %" PRId64 " bytes of scratch", scratch.total);
   } else if (args->scratch_size < static_cast<uint64_t>(scratch.total)) {
@@ -440,7 +449,7 @@ qmm_status quantize_lhs(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, c
   if (lhs_size < static_cast<uint64_t>(bytes))
     return fail(QMM_INVALID_ARGUMENT, "%s: lhs_size is %zu; this lhs takes %" PRId64, function, lhs_size, bytes);
   const FloatEnvironment environment;
-  const LhsHeader header = {kLhsMark, lhs_kind, m, desc->k, desc->group};
+  const LhsHeader header = {kLhsMark, lhs_kind, m, desc->k, desc->group, misaligned(lhs)};
   std::memcpy(lhs, &header, sizeof header);
   const PackedLhs packed = place_lhs(layout, m, static_cast<char*>(lhs) + sizeof header);
   const LhsSource source = {x, std::max<int64_t>(m, 1), x_row_stride, x_col_stride, 0};

@@ -15,7 +15,7 @@ namespace qmm {
 namespace {
 
 constexpr int64_t kMaxThreads = 1024;
-constexpr int kSpins = 4000;  // some 20 to 100 us: longer than from one matmul of a model to the next
+constexpr int kSpins = 2000;  // pauses, 30 to 120 us: longer than from one matmul of a model to the next
 
 void pause() {
 #if defined(__x86_64__)
@@ -73,9 +73,10 @@ class Pool {
       spins < kSpins ? pause() : void(sched_yield());
   }
 
-  // In the child of a fork there are no workers, and locks are as they happened to be.
+  // In the child of a fork there are no workers, and locks and an open job are as they happened to be.
   void after_fork() {
     workers_ = 0;
+    ticket_.store(0);
     sleepers_.store(0);
     busy_.store(false);
     pthread_mutex_init(&mutex_, nullptr);
@@ -149,6 +150,21 @@ void after_fork() {
   if (default_value.parallel_for == run_in_pool) default_value = {sizeof(qmm_threads), 1, run_here, nullptr};
 }
 
+void register_after_fork() { pthread_atfork(nullptr, nullptr, after_fork); }
+
+// Every call comes by here, and a fork may happen in any.
+void lock_default() {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, register_after_fork);
+  pthread_mutex_lock(&default_mutex);
+}
+
+void set_default(const qmm_threads& value) {
+  lock_default();
+  default_value = value;
+  pthread_mutex_unlock(&default_mutex);
+}
+
 // The cgroup's quota of CPUs, rounded up; 0 where there is none. Version 2: cpu.max of the group and all above it.
 int64_t cgroup_cpus() {
   int64_t least = 0;
@@ -198,7 +214,7 @@ int64_t max_threads() {
 }
 
 qmm_threads default_threads() {
-  pthread_mutex_lock(&default_mutex);
+  lock_default();
   const qmm_threads value = default_value;
   pthread_mutex_unlock(&default_mutex);
   return value;
@@ -221,14 +237,10 @@ qmm_status set_num_threads(int64_t num_threads) {
   const int64_t allowed = max_threads();
   if (num_threads > allowed) num_threads = allowed;
   pool.lock();
-  static bool registered = false;
-  if (!registered) registered = pthread_atfork(nullptr, nullptr, after_fork) == 0;
   const bool started = pool.resize(num_threads);
   const int64_t got = pool.num_threads();
+  set_default({sizeof(qmm_threads), got, got > 1 ? run_in_pool : run_here, nullptr});
   pool.unlock();
-  pthread_mutex_lock(&default_mutex);
-  default_value = {sizeof(qmm_threads), got, got > 1 ? run_in_pool : run_here, nullptr};
-  pthread_mutex_unlock(&default_mutex);
   if (!started)
     return fail(QMM_OUT_OF_MEMORY, "qmm_set_num_threads: only %" PRId64 " of %" PRId64 " threads could be started", got,
                 num_threads);
@@ -242,9 +254,7 @@ qmm_status set_threads(const qmm_threads* threads) {
     value = *threads;
     if (value.parallel_for == nullptr) value.parallel_for = run_here;
   }
-  pthread_mutex_lock(&default_mutex);
-  default_value = value;
-  pthread_mutex_unlock(&default_mutex);
+  set_default(value);
   return QMM_OK;
 }
 

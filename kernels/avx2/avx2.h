@@ -17,6 +17,13 @@ namespace qmm::avx2 {
 QMM_INLINE __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 QMM_INLINE void store(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
 
+// Holds a value in a register at this point of the program. GCC else moves the loads and products of unrolled steps
+// together, and spills the accumulators.
+template <class Vector>
+QMM_INLINE void pin(Vector& v) {
+  asm("" : "+x"(v));
+}
+
 // Four bytes to every 32-bit lane.
 QMM_INLINE __m256i broadcast4(const void* p) {
   int32_t v;

@@ -38,8 +38,10 @@ void tile(const Block& b, const Sides<float>& sides, const float* w, int64_t row
         const __m256 xv = _mm256_broadcast_ss(x + i * b.lhs_stride + k);
         t[i][0] = _mm256_fmadd_ps(xv, w0, t[i][0]);
         t[i][1] = _mm256_fmadd_ps(xv, w1, t[i][1]);
+        pin(t[i][0]), pin(t[i][1]);
       }
     }
+#pragma GCC unroll 16  // GCC leaves long loops rolled, and an indexed array in memory
     for (int i = 0; i < R; ++i)
       for (int c = 0; c < kPanel; c += 8)
         end_f32(b, g, sides, row + i, g.index * kPanel + c, (row + i) * kPanel + c, t[i][c / 8]);

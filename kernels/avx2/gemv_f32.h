@@ -27,6 +27,7 @@ void panels(const Block& b, const Sides<float>& sides) {
                 _mm256_fmadd_ps(_mm256_broadcast_ss(x + k + j), _mm256_sub_ps(code, zero), t[i / 2][i % 2]);
           });
         }
+#pragma GCC unroll 16  // GCC leaves long loops rolled, and an indexed array in memory
       for (int c = 0; c < P * kPanel; c += 8)
         end_f32(b, g, sides, row, g.index * P * kPanel + c, row * P * kPanel + c, t[c / 16][c / 8 % 2]);
     });

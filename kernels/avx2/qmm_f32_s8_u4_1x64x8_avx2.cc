@@ -26,6 +26,7 @@ QMM_INLINE void chain(const int8_t* a, const uint8_t* w, int64_t stride, int64_t
         const __m256i lo = _mm256_and_si256(line, mask), hi = _mm256_and_si256(_mm256_srli_epi16(line, 4), mask);
         x[p][v] = _mm256_add_epi16(x[p][v], _mm256_maddubs_epi16(lo, a0));
         x[p][v] = _mm256_add_epi16(x[p][v], _mm256_maddubs_epi16(hi, a1));
+        pin(x[p][v]);
       }
   }
   const __m256i ones = _mm256_set1_epi16(1);

@@ -29,11 +29,13 @@ template <int R>
 QMM_INLINE void chain(const int8_t* a, int64_t stride, const uint8_t* w, int64_t steps, __m256i (&d)[R][2]) {
   __m256i x[R][2] = {};
   for (int64_t s = 0; s < steps; ++s) {
-    const __m256i b0 = load(w + s * kLine), b1 = load(w + s * kLine + 32);
+    __m256i b0 = load(w + s * kLine), b1 = load(w + s * kLine + 32);
+    pin(b0), pin(b1);
     for (int i = 0; i < R; ++i) {
       const __m256i av = broadcast4(a + i * stride + s * 4);
       x[i][0] = _mm256_add_epi16(x[i][0], _mm256_maddubs_epi16(b0, av));
       x[i][1] = _mm256_add_epi16(x[i][1], _mm256_maddubs_epi16(b1, av));
+      pin(x[i][0]), pin(x[i][1]);
     }
   }
   const __m256i ones = _mm256_set1_epi16(1);

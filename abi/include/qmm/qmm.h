@@ -71,9 +71,9 @@ QMM_API const char* qmm_last_error(void);
 
 /* ---- weights ------------------------------------------------------------------------------------------------ */
 
-enum { QMM_F32 = 0, QMM_F16 = 1, QMM_BF16 = 2 };                  /* dtypes */
-enum { QMM_SYMMETRIC = 0, QMM_ZEROS = 1, QMM_MINS = 2 };          /* what a code is relative to */
-enum { QMM_LHS_F32 = 0, QMM_LHS_S8 = 1, QMM_LHS_S8_TOKEN = 2 };   /* how the lhs meets the codes: see qmm_matmul */
+enum { QMM_F32 = 0, QMM_F16 = 1, QMM_BF16 = 2 };                /* dtypes */
+enum { QMM_SYMMETRIC = 0, QMM_ZEROS = 1, QMM_MINS = 2 };        /* what a code is relative to */
+enum { QMM_LHS_F32 = 0, QMM_LHS_S8 = 1, QMM_LHS_S8_TOKEN = 2 }; /* how the lhs meets the codes: see qmm_matmul */
 
 /** The shape and format of a weight matrix W[n,k]. */
 typedef struct qmm_rhs_desc {
@@ -145,8 +145,8 @@ QMM_API qmm_status qmm_rhs_open(const void* packed, size_t packed_size, qmm_rhs*
 QMM_API qmm_status qmm_rhs_verify(const qmm_rhs* rhs);
 
 /**
- * Dequantizes rows of W: Y[i, :] = W[ids[i], :], w rounded once to f32 ((code - zero) * scale, or fma(code, scale, min)).
- * This is an embedding lookup on packed weights.
+ * Dequantizes rows of W: Y[i, :] = W[ids[i], :], w rounded once to f32 ((code - zero) * scale, or fma(code, scale,
+ * min)). This is an embedding lookup on packed weights.
  * @param ids       [count], each in 0 .. n-1
  * @param y         [count, k] f32, `y_stride` elements from row to row (>= k)
  */
@@ -196,30 +196,30 @@ QMM_API int64_t qmm_num_threads(void);
  */
 typedef struct qmm_matmul_args {
   size_t struct_size;
-  int32_t lhs_kind;      /* QMM_LHS_F32, QMM_LHS_S8 or QMM_LHS_S8_TOKEN */
-  int32_t x_dtype;       /* QMM_F32 */
-  int32_t y_dtype;       /* QMM_F32 */
-  int32_t activation;    /* 0 */
-  int64_t m;             /* rows of a batch, >= 0 */
-  int64_t batch;         /* batches; 0 is read as 1 */
-  const void* x;         /* [batch, m, k] */
-  int64_t x_row_stride;  /* >= 0; 0 repeats one row */
-  int64_t x_col_stride;  /* 0 is read as 1 */
+  int32_t lhs_kind;     /* QMM_LHS_F32, QMM_LHS_S8 or QMM_LHS_S8_TOKEN */
+  int32_t x_dtype;      /* QMM_F32 */
+  int32_t y_dtype;      /* QMM_F32 */
+  int32_t activation;   /* 0 */
+  int64_t m;            /* rows of a batch, >= 0 */
+  int64_t batch;        /* batches; 0 is read as 1 */
+  const void* x;        /* [batch, m, k] */
+  int64_t x_row_stride; /* >= 0; 0 repeats one row */
+  int64_t x_col_stride; /* 0 is read as 1 */
   int64_t x_batch_stride;
   const int64_t* x_rows; /* NULL (row indices: not in this version) */
   const void* lhs;       /* instead of x: an lhs from qmm_quantize_lhs, m rows, batch 1 */
   size_t lhs_size;
-  const qmm_rhs* rhs;            /* packed weights */
-  const qmm_rhs_desc* desc;      /* instead of rhs: canonical weights, packed panel by panel into scratch at every call */
+  const qmm_rhs* rhs;       /* packed weights */
+  const qmm_rhs_desc* desc; /* instead of rhs: canonical weights, packed panel by panel into scratch at every call */
   const qmm_weights* weights;
-  const float* bias;             /* [n] or NULL */
-  void* y;                       /* [batch, m, n]; must not overlap x */
-  int64_t y_row_stride;          /* >= n where m > 1 */
-  int64_t y_col_stride;          /* 0 is read as 1 */
+  const float* bias;    /* [n] or NULL */
+  void* y;              /* [batch, m, n]; must not overlap x */
+  int64_t y_row_stride; /* >= n where m > 1 */
+  int64_t y_col_stride; /* 0 is read as 1 */
   int64_t y_batch_stride;
-  void* scratch;                 /* NULL: from an arena of this thread, which grows when needed and is then reused */
-  size_t scratch_size;           /* at least qmm_scratch_size, any alignment */
-  const qmm_threads* threads;    /* NULL: the process default */
+  void* scratch;              /* NULL: from an arena of this thread, which grows when needed and is then reused */
+  size_t scratch_size;        /* at least qmm_scratch_size, any alignment */
+  const qmm_threads* threads; /* NULL: the process default */
 } qmm_matmul_args;
 
 /**
@@ -227,13 +227,12 @@ typedef struct qmm_matmul_args {
  *   QMM_LHS_F32       t = sum of fma(x[k], code - zero, t), k ascending; acc = fma(t, scale, acc)
  *                     QMM_MINS: then acc = fma(sum of x[k], min, acc)
  *   QMM_LHS_S8        x is quantized per group of the weights: amax = max |x|, a = round(x * (127 / amax)),
- *                     scale_a = amax / 127; I = sum of a * (code - zero), exact; acc = fma(float(I) * scale_a, scale, acc)
- *                     QMM_MINS: then acc = fma(float(sum of a) * scale_a, min, acc)
- *   QMM_LHS_S8_TOKEN  as QMM_LHS_S8 with one amax and scale_a for the whole row; scale_a multiplies acc last
- * An all-zero group, or one too small to scale (127 / amax overflows), counts as 0; NaN or Inf in x makes the outputs of
- * its row NaN (with QMM_LHS_F32: what IEEE arithmetic makes of it). Groups of more than 16384 are summed in segments of
- * 16384. Then bias is added. M, N or K of 0 is allowed: K = 0 gives the bias.
- * No memory is allocated once the arena has grown to what the largest call needs.
+ *                     scale_a = amax / 127; I = sum of a * (code - zero), exact; acc = fma(float(I) * scale_a, scale,
+ * acc) QMM_MINS: then acc = fma(float(sum of a) * scale_a, min, acc) QMM_LHS_S8_TOKEN  as QMM_LHS_S8 with one amax and
+ * scale_a for the whole row; scale_a multiplies acc last An all-zero group, or one too small to scale (127 / amax
+ * overflows), counts as 0; NaN or Inf in x makes the outputs of its row NaN (with QMM_LHS_F32: what IEEE arithmetic
+ * makes of it). Groups of more than 16384 are summed in segments of 16384. Then bias is added. M, N or K of 0 is
+ * allowed: K = 0 gives the bias. No memory is allocated once the arena has grown to what the largest call needs.
  */
 QMM_API qmm_status qmm_matmul(const qmm_matmul_args* args);
 
@@ -254,12 +253,12 @@ QMM_API qmm_status qmm_quantize_lhs(int32_t lhs_kind, const qmm_rhs_desc* desc, 
 
 /* ---- what runs ---------------------------------------------------------------------------------------------- */
 
-enum { /* bits of qmm_cpu_features; each only where the operating system has enabled it */
-  QMM_CPU_AVX2 = 1 << 0, /* AVX2, FMA and F16C */
-  QMM_CPU_AVXVNNI = 1 << 1,
-  QMM_CPU_AVX512 = 1 << 2, /* F, BW, DQ and VL */
-  QMM_CPU_AVX512VNNI = 1 << 3,
-  QMM_CPU_NEON = 1 << 4
+enum {                        /* bits of qmm_cpu_features; each only where the operating system has enabled it */
+       QMM_CPU_AVX2 = 1 << 0, /* AVX2, FMA and F16C */
+       QMM_CPU_AVXVNNI = 1 << 1,
+       QMM_CPU_AVX512 = 1 << 2, /* F, BW, DQ and VL */
+       QMM_CPU_AVX512VNNI = 1 << 3,
+       QMM_CPU_NEON = 1 << 4
 };
 
 /** Returns the features of this CPU that kernels may need (QMM_CPU_*), after the cap by QMM_MAX_ISA. */
@@ -306,8 +305,8 @@ QMM_API void _mlir_ciface_qmm_matmul_packed(const qmm_memref_f32_2d* x, const qm
                                             int64_t lhs_kind, const qmm_memref_f32_2d* y);
 
 /**
- * y[m,n] = x[m,k] * W^T, W canonical: codes [n, ceil(k*bits/8)], scales [n, G] of the dtype in the name; zeros [n, G] or
- * of extent 0, mins [n, G] or of extent 0.
+ * y[m,n] = x[m,k] * W^T, W canonical: codes [n, ceil(k*bits/8)], scales [n, G] of the dtype in the name; zeros [n, G]
+ * or of extent 0, mins [n, G] or of extent 0.
  */
 QMM_API void _mlir_ciface_qmm_matmul_grouped_f32(const qmm_memref_f32_2d* x, const qmm_memref_i8_2d* codes,
                                                  const qmm_memref_f32_2d* scales, const qmm_memref_i8_2d* zeros,
