@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The entry points that MLIR-compiled code calls: memref descriptors in, a handler instead of a status out.
+#include <pthread.h>
+
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>
@@ -13,18 +15,29 @@ namespace {
 
 using qmm::fail;
 
-std::atomic<qmm_error_handler> handler{nullptr};
-std::atomic<void*> handler_context{nullptr};
+struct Handler {
+  qmm_error_handler call;
+  void* context;
+};
+
+pthread_mutex_t handler_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit Handler handler = {nullptr, nullptr};
 std::atomic<qmm_status> sticky{QMM_OK};
+
+Handler exchange_handler(const Handler* replacement) {
+  pthread_mutex_lock(&handler_mutex);
+  const Handler current = handler;
+  if (replacement != nullptr) handler = *replacement;
+  pthread_mutex_unlock(&handler_mutex);
+  return current;
+}
 
 void report(qmm_status status) {
   if (status == QMM_OK) return;
   qmm_status none = QMM_OK;
   sticky.compare_exchange_strong(none, status);
-  if (const qmm_error_handler call = handler.load()) {
-    call(handler_context.load(), status, qmm_last_error());
-    return;
-  }
+  const Handler current = exchange_handler(nullptr);
+  if (current.call != nullptr) return current.call(current.context, status, qmm_last_error());
   std::fprintf(stderr, "libqmm: %s\n", qmm_last_error());
   std::abort();
 }
@@ -151,8 +164,8 @@ qmm_status rows_packed(const qmm_memref_i64_1d& ids, const qmm_memref_i8_1d& pac
 }  // namespace
 
 void qmm_set_error_handler(qmm_error_handler new_handler, void* context) {
-  handler_context.store(context);
-  handler.store(new_handler);
+  const Handler replacement = {new_handler, context};
+  exchange_handler(&replacement);
 }
 
 qmm_status qmm_sticky_status(void) { return sticky.exchange(QMM_OK); }

@@ -43,7 +43,10 @@ Arena::Arena(size_t size) {
 }
 
 Arena::~Arena() {
-  if (capacity_ <= kept_capacity) return std::free(memory_);
+  if (capacity_ <= kept_capacity) {
+    std::free(memory_);
+    return;
+  }
   keep(memory_, capacity_);
   pthread_once(&once, make_key);
   pthread_setspecific(key, memory_);
