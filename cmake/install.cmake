@@ -4,8 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 if(SKBUILD)
-  set_target_properties(qmm_shared PROPERTIES VERSION "" SOVERSION "")
-  install(TARGETS qmm_shared LIBRARY DESTINATION libqmm COMPONENT python)
+  install(FILES $<TARGET_FILE:qmm_shared> DESTINATION libqmm RENAME libqmm.so COMPONENT python)
   return()
 endif()
 

@@ -399,9 +399,9 @@ qmm_status matmul(const qmm_matmul_args* args, const Kernel* forced) {
   return QMM_OK;
 }
 
-qmm_status scratch_size(const qmm_matmul_args* args, size_t* size) {
+qmm_status scratch_size(const qmm_matmul_args* args, size_t* size, const Kernel* forced) {
   Problem p = {};
-  QMM_TRY(check("qmm_scratch_size", args, nullptr, &p));
+  QMM_TRY(check("qmm_scratch_size", args, forced, &p));
   if (size == nullptr) return fail(QMM_INVALID_ARGUMENT, "qmm_scratch_size: size is null");
   *size = static_cast<size_t>(lay_out_scratch(p).total);
   return QMM_OK;
@@ -462,8 +462,8 @@ qmm_status kernel_name(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, co
   QMM_TRY(check_lhs_kind(function, lhs_kind));
   Layout layout;
   QMM_TRY(make_layout(function, desc, &layout));
-  if (m < 0 || name == nullptr)
-    return fail(QMM_INVALID_ARGUMENT, "%s: %s", function, m < 0 ? "m is negative" : "name is null");
+  if (m < 0) return fail(QMM_INVALID_ARGUMENT, "%s: m is %" PRId64 "; it must not be negative", function, m);
+  if (name == nullptr) return fail(QMM_INVALID_ARGUMENT, "%s: name is null", function);
   uint64_t features = 0;
   QMM_TRY(process_features(&features));
   *name = choose(features, lhs_of(lhs_kind), desc->bits, std::max<int64_t>(m, 1))->name;

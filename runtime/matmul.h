@@ -11,8 +11,10 @@ namespace qmm {
 // What qmm_matmul does. `forced` is the kernel to run, of the right lhs and bits, or nullptr for the chooser's.
 qmm_status matmul(const qmm_matmul_args* args, const Kernel* forced = nullptr);
 
+// What qmm_scratch_size does; `forced` as above.
+qmm_status scratch_size(const qmm_matmul_args* args, size_t* size, const Kernel* forced = nullptr);
+
 // What the C functions of these names do.
-qmm_status scratch_size(const qmm_matmul_args* args, size_t* size);
 qmm_status lhs_size(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, size_t* size);
 qmm_status quantize_lhs(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const float* x, int64_t x_row_stride,
                         int64_t x_col_stride, void* lhs, size_t lhs_size);

@@ -227,12 +227,16 @@ typedef struct qmm_matmul_args {
  *   QMM_LHS_F32       t = sum of fma(x[k], code - zero, t), k ascending; acc = fma(t, scale, acc)
  *                     QMM_MINS: then acc = fma(sum of x[k], min, acc)
  *   QMM_LHS_S8        x is quantized per group of the weights: amax = max |x|, a = round(x * (127 / amax)),
- *                     scale_a = amax / 127; I = sum of a * (code - zero), exact; acc = fma(float(I) * scale_a, scale,
- * acc) QMM_MINS: then acc = fma(float(sum of a) * scale_a, min, acc) QMM_LHS_S8_TOKEN  as QMM_LHS_S8 with one amax and
- * scale_a for the whole row; scale_a multiplies acc last An all-zero group, or one too small to scale (127 / amax
- * overflows), counts as 0; NaN or Inf in x makes the outputs of its row NaN (with QMM_LHS_F32: what IEEE arithmetic
- * makes of it). Groups of more than 16384 are summed in segments of 16384. Then bias is added. M, N or K of 0 is
- * allowed: K = 0 gives the bias. No memory is allocated once the arena has grown to what the largest call needs.
+ *                     scale_a = amax / 127; I = sum of a * (code - zero), exact;
+ *                     acc = fma(float(I) * scale_a, scale, acc)
+ *                     QMM_MINS: then acc = fma(float(sum of a) * scale_a, min, acc)
+ *   QMM_LHS_S8_TOKEN  as QMM_LHS_S8 with one amax and scale_a for the whole row; scale_a multiplies acc last
+ *
+ * An all-zero group, or one too small to scale (127 / amax overflows), counts as 0; NaN or Inf in x makes the outputs
+ * of its row NaN (with QMM_LHS_F32: what IEEE arithmetic makes of it). Groups of more than 16384 are summed in segments
+ * of 16384. Then bias is added. M, N or K of 0 is allowed: K = 0 gives the bias.
+ *
+ * No memory is allocated once the arena has grown to what the largest call needs.
  */
 QMM_API qmm_status qmm_matmul(const qmm_matmul_args* args);
 

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""libqmm's ops for PyTorch: `import libqmm.torch` registers the table in ops.py.
+
+    torch.ops.quantized.matmul.packed(x, packed, n, lhs="f32")
+    torch.ops.quantized.matmul.grouped(x, codes, scales, zeros, bits, group, mins=None, lhs="f32")
+    torch.ops.quantized.embedding.packed(indices, packed, k)
+
+x is f32 [..., k] with any strides, the result f32 [..., n]. The default overload of quantized::matmul is PyTorch's own.
+The ops work in eager mode, torch.compile and torch.export, on the CPU, with as many threads as libqmm.set_num_threads
+says. They are for inference: a backward pass through one raises NotImplementedError, and so does compiling one for
+training, outside torch.no_grad(). Arguments that do not fit raise ValueError with the library's sentence.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import torch
+from torch import Tensor, nn
+
+from . import RhsDesc, Weights, _c, inspect, pack, quantize
+from .ops import OPS, Op, lhs_kind
+
+__all__ = ["QuantizedLinear", "load_gguf_linear"]
+
+_SCALE_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+
+
+class QuantizedLinear(nn.Module):
+    """y = x W^T + bias with packed weights, for inference: x f32 [..., in_features] -> f32 [..., out_features].
+
+    packed  uint8 tensor from libqmm.pack (torch.from_numpy does not copy it)
+    bias    f32 [out_features] or None
+    lhs     "f32", "s8" or "s8_token": how x meets the codes, see qmm_matmul in qmm.h
+    """
+
+    def __init__(self, packed: Tensor, bias: Tensor | None = None, lhs: str = "f32"):
+        super().__init__()
+        self.desc = desc = inspect(packed.numpy())
+        if bias is not None and (bias.dtype != torch.float32 or bias.shape != (desc.n,)):
+            raise ValueError(f"bias: {bias.dtype} {list(bias.shape)}; it must be torch.float32 [{desc.n}]")
+        lhs_kind("QuantizedLinear", lhs)
+        self.in_features, self.out_features, self.lhs = desc.k, desc.n, lhs
+        self.register_buffer("packed", packed)
+        self.register_buffer("bias", bias)
+
+    @classmethod
+    def from_linear(
+        cls,
+        linear: nn.Linear,
+        bits: int = 4,
+        group: int = 32,
+        offset: str = "symmetric",
+        scale_dtype: str = "f16",
+        lhs: str = "f32",
+    ) -> QuantizedLinear:
+        """Quantizes the weights of a torch.nn.Linear by round-to-nearest (libqmm.quantize)."""
+        w = linear.weight.detach().cpu().float().numpy()
+        bias = None if linear.bias is None else linear.bias.detach().cpu().float().clone()
+        return cls.from_canonical(quantize(w, bits, group, offset, scale_dtype), bias, lhs)
+
+    @classmethod
+    def from_canonical(cls, weights: Weights, bias: Tensor | None = None, lhs: str = "f32") -> QuantizedLinear:
+        """Packs weights in canonical form, losslessly."""
+        return cls(torch.from_numpy(pack(weights)), bias, lhs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.ops.quantized.matmul.packed(x, self.packed, self.out_features, self.lhs)
+        return y if self.bias is None else y + self.bias
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, "
+            f"bits={self.desc.bits}, group={self.desc.group}, {self.desc.offset}, lhs={self.lhs!r}"
+        )
+
+
+def load_gguf_linear(
+    path: str | os.PathLike, tensor_name: str, bias: Tensor | None = None, lhs: str = "f32"
+) -> QuantizedLinear:
+    """Loads a Q4_0, Q4_1 or Q8_0 tensor of a GGUF file, losslessly; `path` may be an open libqmm.gguf.File."""
+    from .gguf import File  # here, because it needs the gguf package
+
+    file = path if isinstance(path, File) else File(path)
+    return QuantizedLinear.from_canonical(file[tensor_name], bias, lhs)
+
+
+# What the ops compute on the CPU: each fills `y`, which the fake implementation made after checking the arguments.
+
+
+def _matmul_packed(y: Tensor, x: Tensor, packed: Tensor, n: int, lhs: str = "f32") -> Tensor:
+    packed = packed.contiguous()
+    rhs = _c.open_rhs(packed.data_ptr(), packed.numel())
+    if (rhs.desc.n, rhs.desc.k) != (n, x.shape[-1]):
+        raise ValueError(
+            f"quantized::matmul.packed: the packed weights are [{rhs.desc.n}, {rhs.desc.k}]; "
+            f"x {list(x.shape)} and n = {n} need [{n}, {x.shape[-1]}]"
+        )
+    return _matmul(y, x, lhs, rhs=ctypes.pointer(rhs))
+
+
+def _matmul_grouped(
+    y: Tensor,
+    x: Tensor,
+    codes: Tensor,
+    scales: Tensor,
+    zeros: Tensor | None,
+    bits: int,
+    group: int,
+    mins: Tensor | None = None,
+    lhs: str = "f32",
+) -> Tensor:
+    offset = "zeros" if zeros is not None else "mins" if mins is not None else "symmetric"
+    offsets = zeros if zeros is not None else mins
+    desc = RhsDesc(codes.shape[0], x.shape[-1], bits, group, offset, _SCALE_DTYPES[scales.dtype])
+    codes, scales = _dense_rows(codes), _dense_rows(scales)
+    offsets = None if offsets is None else _dense_rows(offsets)
+    weights = _c.qmm_weights(
+        codes=codes.data_ptr(),
+        codes_stride=codes.stride(0),
+        scales=scales.data_ptr(),
+        scales_stride=scales.stride(0),
+        offsets=None if offsets is None else offsets.data_ptr(),
+        offsets_stride=0 if offsets is None else offsets.stride(0),
+    )
+    return _matmul(y, x, lhs, desc=ctypes.pointer(desc._struct()), weights=ctypes.pointer(weights))
+
+
+def _matmul(y: Tensor, x: Tensor, lhs: str, **rhs) -> Tensor:
+    rows = _c.fold_rows(x.shape, x.stride())
+    if rows is None:
+        x = x.contiguous()
+        rows = _c.fold_rows(x.shape, x.stride())
+    m, row_stride, col_stride = rows
+    _c.qmm_matmul(
+        _c.qmm_matmul_args(
+            lhs_kind=lhs_kind("matmul", lhs),
+            m=m,
+            x=x.data_ptr(),
+            x_row_stride=row_stride,
+            x_col_stride=col_stride,
+            y=y.data_ptr(),
+            y_row_stride=y.shape[-1],
+            **rhs,
+        )
+    )
+    return y
+
+
+def _embedding_packed(y: Tensor, indices: Tensor, packed: Tensor, k: int) -> Tensor:
+    packed = packed.contiguous()
+    rhs = _c.open_rhs(packed.data_ptr(), packed.numel())
+    if rhs.desc.k != k:
+        raise ValueError(f"quantized::embedding.packed: k is {k}; rows of the packed weights have k = {rhs.desc.k}")
+    indices = indices.contiguous()
+    _c.qmm_dequantize_rows(rhs, indices.data_ptr(), indices.numel(), y.data_ptr(), k)
+    return y
+
+
+def _dense_rows(matrix: Tensor) -> Tensor:
+    """Returns a matrix itself where each row is contiguous and rows do not overlap, else a copy."""
+    dense = matrix.stride(1) == 1 and matrix.stride(0) >= matrix.shape[1]
+    return matrix if dense else matrix.clone(memory_format=torch.contiguous_format)
+
+
+def _check_dtypes(op: Op, arguments: dict) -> None:
+    # Codes are bytes, at 8 bits those of signed numbers, in either dtype. 8-bit zeros must say that they are signed: an
+    # unsigned 128 would be taken for -128.
+    allowed = {
+        "x": (torch.float32,),
+        "packed": (torch.uint8,),
+        "indices": (torch.int64,),
+        "codes": (torch.uint8,) if arguments.get("bits") == 4 else (torch.int8, torch.uint8),
+        "zeros": (torch.int8, torch.uint8) if arguments.get("bits") == 4 else (torch.int8,),
+        "scales": tuple(_SCALE_DTYPES),
+        "mins": (arguments["scales"].dtype,) if "scales" in arguments else (),
+    }
+    for name, value in arguments.items():
+        if isinstance(value, Tensor) and value.dtype not in allowed[name]:
+            choice = " or ".join(map(str, allowed[name]))
+            raise ValueError(f"{op.torch_name}: {name} is {value.dtype}; it must be {choice}")
+
+
+def _register(library: torch.library.Library, op: Op, compute) -> None:
+    library.define(f"{op.name}.{op.overload}{op.schema}", tags=torch.Tag.pt2_compliant_tag)
+    overload = getattr(getattr(torch.ops.quantized, op.name), op.overload)
+    names = [argument.name for argument in overload._schema.arguments]
+
+    def fake(*args):
+        shapes = [tuple(arg.shape) if isinstance(arg, Tensor) else arg for arg in args]
+        shape = op.shape(*shapes)
+        _check_dtypes(op, dict(zip(names, args, strict=False)))  # arguments left at their default are not passed
+        return args[0].new_empty(shape, dtype=torch.float32)
+
+    def cpu(*args):
+        return compute(fake(*args), *args)
+
+    def backward(context, gradient):
+        raise NotImplementedError(
+            f"{op.torch_name} is for inference and has no gradient; call it under torch.no_grad()"
+        )
+
+    library.impl(f"{op.name}.{op.overload}", cpu, "CPU")
+    torch.library.register_fake(op.torch_name, fake, lib=library)
+    torch.library.register_autograd(op.torch_name, backward, lib=library)
+
+
+_library = torch.library.Library("quantized", "FRAGMENT")  # alive as long as the ops are
+for _op, _compute in zip(OPS, (_matmul_packed, _matmul_grouped, _embedding_packed), strict=True):
+    _register(_library, _op, _compute)
