@@ -92,23 +92,44 @@ QMM_INLINE void for_each_group(const Block& b, Body body) {
   }
 }
 
-// Ends a group for eight columns, S8: acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then mins; or
-// leaves the sum in carry. `side` is the columns' place in the sides, `at` in the tile of acc and carry.
-QMM_INLINE void end_s8(const Block& b, const Group& g, const Sides<int32_t>& sides, int64_t row, int64_t side,
-                       int64_t at, __m256i sum) {
+// Ends a group for a row of V * 8 columns, S8: acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then
+// mins; or leaves the sums in carry. `side` is the columns' place in the sides, `at` in the tile of acc and carry.
+template <int Bits, Offset O, int V>
+QMM_INLINE void end_row_s8(const Block& b, const Group& g, const Sides<int32_t>& sides, int64_t row, int64_t side,
+                           int64_t at, __m256i (&sums)[V]) {
   auto* carry = static_cast<int32_t*>(b.carry) + at;
-  if (g.resume) sum = _mm256_add_epi32(sum, load(carry));
-  if (g.suspend) return store(carry, sum);
+  if (g.resume)
+    for (int v = 0; v < V; ++v) sums[v] = _mm256_add_epi32(sums[v], load(carry + v * 8));
+  if (g.suspend) {
+    for (int v = 0; v < V; ++v) store(carry + v * 8, sums[v]);
+    return;
+  }
   const int64_t lhs_group = row * b.lhs_group_stride + g.index;
-  const int32_t lhs_sum = static_cast<const int32_t*>(b.lhs_sums)[lhs_group];
+  const __m256i lhs_sum = _mm256_set1_epi32(static_cast<const int32_t*>(b.lhs_sums)[lhs_group]);
   const __m256 lhs_scale = _mm256_set1_ps(b.lhs_scales[lhs_group]);
-  sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(load(sides.zero + side), _mm256_set1_epi32(lhs_sum)));
-  const __m256 u = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), lhs_scale);
-  __m256 acc = _mm256_fmadd_ps(u, _mm256_loadu_ps(sides.scale + side), _mm256_loadu_ps(b.acc + at));
-  if (b.offset == Offset::Mins)
-    acc = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_set1_ps(static_cast<float>(lhs_sum)), lhs_scale),
-                          _mm256_loadu_ps(sides.min + side), acc);
-  _mm256_storeu_ps(b.acc + at, acc);
+  const __m256i eight = _mm256_slli_epi32(lhs_sum, 3);  // symmetric zero * lhs_sum, at 4 bits
+  const __m256 lhs_min = _mm256_mul_ps(_mm256_cvtepi32_ps(lhs_sum), lhs_scale);
+#pragma GCC unroll 8
+  for (int v = 0; v < V; ++v) {
+    __m256i sum = sums[v];
+    if constexpr (O == Offset::Symmetric && Bits == 4) sum = _mm256_sub_epi32(sum, eight);
+    if constexpr (O == Offset::Zeros)
+      sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(load(sides.zero + side + v * 8), lhs_sum));
+    const __m256 u = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), lhs_scale);
+    __m256 acc = _mm256_fmadd_ps(u, _mm256_loadu_ps(sides.scale + side + v * 8), _mm256_loadu_ps(b.acc + at + v * 8));
+    if constexpr (O == Offset::Mins) acc = _mm256_fmadd_ps(lhs_min, _mm256_loadu_ps(sides.min + side + v * 8), acc);
+    _mm256_storeu_ps(b.acc + at + v * 8, acc);
+  }
+}
+
+// Calls run<O>() for the block's offset O.
+template <class Run>
+QMM_INLINE void for_offset(Offset offset, Run run) {
+  switch (offset) {
+    case Offset::Symmetric: return run.template operator()<Offset::Symmetric>();
+    case Offset::Zeros: return run.template operator()<Offset::Zeros>();
+    case Offset::Mins: return run.template operator()<Offset::Mins>();
+  }
 }
 
 // Begins a group for eight columns, F32.

@@ -18,15 +18,17 @@ void unpack(const Block& b, const Sides<float>& sides, float* to) {
     for (int c = 0; c < kPanel; c += 8) {
       const __m256 zero = _mm256_loadu_ps(sides.zero + g.index * kPanel + c);
       for (int64_t k = g.begin; k < g.end; k += 8)
-        decode<Bits>(b.codes + k * 2 * Bits + c * 4, [&](int j, __m256 code) {
-          _mm256_storeu_ps(to + (k + j) * kPanel + c, _mm256_sub_ps(code, zero));
-        });
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; ++j)
+          _mm256_storeu_ps(to + (k + j) * kPanel + c,
+                           _mm256_sub_ps(decode<Bits>(b.codes + k * 2 * Bits + c * 4, j), zero));
     }
   });
 }
 
+// The block comes by value, so that stores to acc can not be taken for changes of it.
 template <int R>
-void tile(const Block& b, const Sides<float>& sides, const float* w, int64_t row) {
+void tile(Block b, Sides<float> sides, const float* w, int64_t row) {
   const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
   for_each_group(b, [&](const Group& g) {
     __m256 t[R][2];

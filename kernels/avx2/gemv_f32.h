@@ -4,7 +4,7 @@
 //
 // Tile of 1 row x 4 panels: a column's t is one chain of FMAs, and 8 chains of 8 columns fill the two FMA ports'
 // latency.
-//   t[4][2]  float sums     code - zero  8 columns of one k     x  one k of the row, in every lane
+//   t[8]     float sums     code - zero  8 columns of one k     x  one k of the row, in every lane
 // Eight weights take a shift, a mask, a conversion, a subtraction and an FMA: 5/3 cycles on three vector ports.
 #pragma once
 
@@ -12,24 +12,32 @@
 
 namespace qmm::avx2 {
 
+// The block comes by value, so that stores to acc can not be taken for changes of it.
 template <int Bits, int P>
-void panels(const Block& b, const Sides<float>& sides) {
+void panels(Block b, Sides<float> sides) {
   for (int64_t row = 0; row < b.rows; ++row) {
     const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
     for_each_group(b, [&](const Group& g) {
-      __m256 t[P][2];
-      for (int i = 0; i < 2 * P; ++i) t[i / 2][i % 2] = begin_f32(b, g, row * P * kPanel + i * 8);
-      for (int64_t k = g.begin; k < g.end; k += 8)
-        for (int i = 0; i < 2 * P; ++i) {
-          const __m256 zero = _mm256_loadu_ps(sides.zero + g.index * P * kPanel + i * 8);
-          decode<Bits>(b.codes + i / 2 * b.panel_stride + k * 2 * Bits + i % 2 * 32, [&](int j, __m256 code) {
-            t[i / 2][i % 2] =
-                _mm256_fmadd_ps(_mm256_broadcast_ss(x + k + j), _mm256_sub_ps(code, zero), t[i / 2][i % 2]);
-          });
+      __m256 t[2 * P];
+#pragma GCC unroll 8
+      for (int i = 0; i < 2 * P; ++i) t[i] = begin_f32(b, g, row * P * kPanel + i * 8);
+      const float* zeros = sides.zero + g.index * P * kPanel;
+      for (int64_t k = g.begin; k < g.end; k += 8) {
+        const uint8_t* codes = b.codes + k * 2 * Bits;
+#pragma GCC unroll 8
+        for (int j = 0; j < 8; ++j) {
+          const __m256 xv = _mm256_broadcast_ss(x + k + j);
+#pragma GCC unroll 8
+          for (int i = 0; i < 2 * P; ++i) {
+            const __m256 code = decode<Bits>(codes + i / 2 * b.panel_stride + i % 2 * 32, j);
+            t[i] = _mm256_fmadd_ps(xv, _mm256_sub_ps(code, _mm256_loadu_ps(zeros + i * 8)), t[i]);
+            pin(t[i]);
+          }
         }
-#pragma GCC unroll 16  // GCC leaves long loops rolled, and an indexed array in memory
-      for (int c = 0; c < P * kPanel; c += 8)
-        end_f32(b, g, sides, row, g.index * P * kPanel + c, row * P * kPanel + c, t[c / 16][c / 8 % 2]);
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < 2 * P; ++i)
+        end_f32(b, g, sides, row, g.index * P * kPanel + i * 8, row * P * kPanel + i * 8, t[i]);
     });
   }
 }

@@ -5,7 +5,7 @@
 //
 // Tile of 1 row x 4 panels; a step is 4 k, 32 bytes for 8 columns. Even and odd k are widened apart, by shifts, so that
 // a column stays in one lane.
-//   d[4][2]  int32 sums     even, odd  k, k+2 and k+1, k+3 of the codes     a0, a1  the same of the row, in every lane
+//   d[8]     int32 sums     even, odd  k, k+2 and k+1, k+3 of the codes     a0, a1  the same of the row, in every lane
 // 32 bytes take 3 shifts, 2 vpmaddwd, 2 vpaddd: about 13 bytes/cycle on three vector ports.
 #include "avx2.h"
 
@@ -15,23 +15,23 @@ namespace {
 QMM_INLINE __m256i even(__m256i bytes) { return _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8); }
 QMM_INLINE __m256i odd(__m256i bytes) { return _mm256_srai_epi16(bytes, 8); }
 
-template <int P>
-void panels(const Block& b, const Sides<int32_t>& sides) {
+// The block comes by value, so that stores to acc can not be taken for changes of it.
+template <Offset O, int P>
+void panels(Block b, Sides<int32_t> sides) {
   for (int64_t row = 0; row < b.rows; ++row) {
     const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
     for_each_group(b, [&](const Group& g) {
-      __m256i d[P][2] = {};
+      __m256i d[2 * P] = {};
       for (int64_t k = g.begin; k < g.end; k += 4) {
         const __m256i a = broadcast4(lhs + k), a0 = even(a), a1 = odd(a);
         for (int p = 0; p < P; ++p)
           for (int v = 0; v < 2; ++v) {
             const __m256i w = load(b.codes + p * b.panel_stride + k * kPanel + v * 32);
-            d[p][v] = _mm256_add_epi32(d[p][v], _mm256_madd_epi16(even(w), a0));
-            d[p][v] = _mm256_add_epi32(d[p][v], _mm256_madd_epi16(odd(w), a1));
+            d[2 * p + v] = _mm256_add_epi32(d[2 * p + v], _mm256_madd_epi16(even(w), a0));
+            d[2 * p + v] = _mm256_add_epi32(d[2 * p + v], _mm256_madd_epi16(odd(w), a1));
           }
       }
-      for (int c = 0; c < P * kPanel; c += 8)
-        end_s8(b, g, sides, row, g.index * P * kPanel + c, row * P * kPanel + c, d[c / 16][c / 8 % 2]);
+      end_row_s8<8, O>(b, g, sides, row, g.index * P * kPanel, row * P * kPanel, d);
     });
   }
 }
@@ -42,5 +42,6 @@ void panels(const Block& b, const Sides<int32_t>& sides) {
 void qmm::qmm_f32_s8_s8_1x64x8_avx2(const Block& b) {
   using namespace avx2;
   const auto sides = widen_sides<8, int32_t>(b);
-  for_each_tile<4>(b.panels, [&]<int P>(int64_t) { panels<P>(b, sides); });
+  for_offset(b.offset,
+             [&]<Offset O>() { for_each_tile<4>(b.panels, [&]<int P>(int64_t) { panels<O, P>(b, sides); }); });
 }

@@ -17,8 +17,9 @@ void unpack(const Block& b, int16_t* to) {
     store(to + i, _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b.codes + i))));
 }
 
-template <int R>
-void tile(const Block& b, const Sides<int32_t>& sides, const int16_t* w, int64_t row) {
+// The block comes by value, so that stores to acc can not be taken for changes of it.
+template <Offset O, int R>
+void tile(Block b, Sides<int32_t> sides, const int16_t* w, int64_t row) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   for_each_group(b, [&](const Group& g) {
     __m256i d[R][4] = {};
@@ -28,12 +29,12 @@ void tile(const Block& b, const Sides<int32_t>& sides, const int16_t* w, int64_t
         for (int v = 0; v < 4; ++v)
           d[i][v] = _mm256_add_epi32(d[i][v], _mm256_madd_epi16(load(w + k * kPanel + v * 16), a));
       }
-    for (int i = 0; i < R; ++i)
-      for (int c = 0; c < kPanel; c += 8) {
-        // Adds the two lanes of a column; vphaddd leaves columns 0 1 4 5 2 3 6 7.
-        const __m256i sum = _mm256_permute4x64_epi64(_mm256_hadd_epi32(d[i][c / 4], d[i][c / 4 + 1]), 0xd8);
-        end_s8(b, g, sides, row + i, g.index * kPanel + c, (row + i) * kPanel + c, sum);
-      }
+    for (int i = 0; i < R; ++i) {
+      // Adds the two lanes of a column; vphaddd leaves columns 0 1 4 5 2 3 6 7.
+      __m256i sums[2] = {_mm256_permute4x64_epi64(_mm256_hadd_epi32(d[i][0], d[i][1]), 0xd8),
+                         _mm256_permute4x64_epi64(_mm256_hadd_epi32(d[i][2], d[i][3]), 0xd8)};
+      end_row_s8<8, O>(b, g, sides, row + i, g.index * kPanel, (row + i) * kPanel, sums);
+    }
   });
 }
 
@@ -45,5 +46,6 @@ void qmm::qmm_f32_s8_s8_2x16x8_avx2(const Block& b) {
   auto* w = reinterpret_cast<int16_t*>(static_cast<uint8_t*>(b.scratch) + kSidesBytes);
   const auto sides = widen_sides<8, int32_t>(b);
   unpack(b, w);
-  for_each_tile<2>(b.rows, [&]<int R>(int64_t row) { tile<R>(b, sides, w, row); });
+  for_offset(b.offset,
+             [&]<Offset O>() { for_each_tile<2>(b.rows, [&]<int R>(int64_t row) { tile<O, R>(b, sides, w, row); }); });
 }

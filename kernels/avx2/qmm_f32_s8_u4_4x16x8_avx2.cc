@@ -43,17 +43,17 @@ QMM_INLINE void chain(const int8_t* a, int64_t stride, const uint8_t* w, int64_t
     for (int v = 0; v < 2; ++v) d[i][v] = _mm256_add_epi32(d[i][v], _mm256_madd_epi16(x[i][v], ones));
 }
 
-template <int R>
-void tile(const Block& b, const Sides<int32_t>& sides, const uint8_t* w, int64_t row) {
+// The block comes by value, so that stores to acc can not be taken for changes of it.
+template <Offset O, int R>
+void tile(Block b, Sides<int32_t> sides, const uint8_t* w, int64_t row) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   for_each_group(b, [&](const Group& g) {
     __m256i d[R][2] = {};
     int64_t k = g.begin;
     for (; k + 32 <= g.end; k += 32) chain<R>(lhs + k, b.lhs_stride, w + k * kPanel, 8, d);
     if (k < g.end) chain<R>(lhs + k, b.lhs_stride, w + k * kPanel, (g.end - k) / 4, d);
-    for (int i = 0; i < R; ++i)
-      for (int c = 0; c < kPanel; c += 8)
-        end_s8(b, g, sides, row + i, g.index * kPanel + c, (row + i) * kPanel + c, d[i][c / 8]);
+#pragma GCC unroll 4
+    for (int i = 0; i < R; ++i) end_row_s8<4, O>(b, g, sides, row + i, g.index * kPanel, (row + i) * kPanel, d[i]);
   });
 }
 
@@ -65,5 +65,6 @@ void qmm::qmm_f32_s8_u4_4x16x8_avx2(const Block& b) {
   auto* w = static_cast<uint8_t*>(b.scratch) + kSidesBytes;
   const auto sides = widen_sides<4, int32_t>(b);
   unpack(b, w);
-  for_each_tile<4>(b.rows, [&]<int R>(int64_t row) { tile<R>(b, sides, w, row); });
+  for_offset(b.offset,
+             [&]<Offset O>() { for_each_tile<4>(b.rows, [&]<int R>(int64_t row) { tile<O, R>(b, sides, w, row); }); });
 }
