@@ -18,18 +18,18 @@ constexpr int64_t kMaxRows = 128;       // rows of the tallest block
 
 enum class Lhs : int { F32, S8 };
 enum class Offset : int { Symmetric, Zeros, Mins };  // QMM_SYMMETRIC ...
-constexpr int symmetric_zero(int bits) { return bits == 4 ? 8 : 0; }
+static constexpr int symmetric_zero(int bits) { return bits == 4 ? 8 : 0; }
 
 // Where the codes of a panel hold column c at k: a byte, and the shift of the code in it. runtime/layout.h draws it.
 struct Place {
   int64_t byte;
   int shift;
 };
-constexpr Place place(int bits, int64_t c, int64_t k) {
+static constexpr Place place(int bits, int64_t c, int64_t k) {
   if (bits == 8) return {k / 4 * kLine + c * 4 + k % 4, 0};
   return {k / 8 * kLine + c * 4 + k % 4, k % 8 < 4 ? 0 : 4};
 }
-inline int code_at(int bits, const uint8_t* codes, int64_t c, int64_t k) {
+static inline int code_at(int bits, const uint8_t* codes, int64_t c, int64_t k) {
   const Place at = place(bits, c, k);
   return bits == 8 ? static_cast<int8_t>(codes[at.byte]) : codes[at.byte] >> at.shift & 15;
 }

@@ -9,6 +9,12 @@
 
 namespace qmm {
 
+enum class Scale : int { F32, F16, BF16 };  // QMM_F32 ...
+
+// Files of different ISAs include this. Each has its own copy of what is in here, or else a linker could take the copy
+// of one ISA for all.
+namespace {
+
 template <class To, class From>
 inline To bit_copy(const From& from) {
   static_assert(sizeof(To) == sizeof(From));
@@ -74,8 +80,6 @@ inline uint16_t to_bf16(float f) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-enum class Scale : int { F32, F16, BF16 };  // QMM_F32 ...
-
 // Element i of an array of scales or mins.
 inline float widen(Scale type, const void* values, int64_t i) {
   const auto* bytes = static_cast<const unsigned char*>(values);
@@ -89,4 +93,5 @@ inline float widen(Scale type, const void* values, int64_t i) {
   return type == Scale::F16 ? from_f16(h) : from_bf16(h);
 }
 
+}  // namespace
 }  // namespace qmm

@@ -210,7 +210,7 @@ qmm_status check(const char* function, const qmm_matmul_args* args, const Kernel
   // Elements of Y must be apart: either its rows or its columns are the inner dimension, and a batch holds both.
   const bool any = p->rows > 0 && n > 0;
   const int64_t width = any ? (n - 1) * p->y_col_stride + 1 : 0, height = any ? (p->m - 1) * a.y_row_stride + 1 : 0;
-  if (any && ((p->m > 1 && a.y_row_stride < width && p->y_col_stride < height) ||
+  if (any && ((p->m > 1 && (a.y_row_stride == 0 || (a.y_row_stride < width && p->y_col_stride < height))) ||
               (batch > 1 && a.y_batch_stride < width + height - 1)))
     return fail(QMM_INVALID_ARGUMENT,
                 "%s: the strides of y (batch %" PRId64 ", row %" PRId64 ", column %" PRId64 ") let elements of %" PRId64
@@ -234,8 +234,10 @@ qmm_status check(const char* function, const qmm_matmul_args* args, const Kernel
   }
   // A thread is worth waking for 64 Ki products, and takes at least one tile's columns.
   const int64_t tiles = ceil_div(p->layout.panels * kPanel, p->kernel->nr);
-  const double products = double(p->rows) * double(n) * double(k);
-  const auto worth = static_cast<int64_t>(std::min(products / 65536 + 1, 1024.0));
+  int64_t products;
+  if (__builtin_mul_overflow(p->rows, n, &products) || __builtin_mul_overflow(products, k, &products))
+    products = INT64_MAX;
+  const int64_t worth = products / 65536 + 1;
   p->threads.num_threads = std::max<int64_t>(1, std::min({p->threads.num_threads, tiles, worth}));
   return QMM_OK;
 }

@@ -13,6 +13,7 @@
 #define QMM_INLINE inline __attribute__((always_inline))
 
 namespace qmm::avx2 {
+namespace {
 
 QMM_INLINE __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 QMM_INLINE void store(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
@@ -158,4 +159,5 @@ QMM_INLINE void for_each_tile(int64_t rows, Tile tile) {
   }(std::make_integer_sequence<int, MR - 1>());
 }
 
+}  // namespace
 }  // namespace qmm::avx2

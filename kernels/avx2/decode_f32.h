@@ -6,6 +6,7 @@
 #include "avx2.h"
 
 namespace qmm::avx2 {
+namespace {
 
 // The codes at k + j, j = 0 .. 7; `line` points to the columns' 32 bytes of the line that begins at k.
 template <int Bits>
@@ -19,4 +20,5 @@ QMM_INLINE __m256 decode(const uint8_t* line, int j) {
   }
 }
 
+}  // namespace
 }  // namespace qmm::avx2

@@ -11,6 +11,7 @@
 #include "decode_f32.h"
 
 namespace qmm::avx2 {
+namespace {
 
 template <int Bits>
 void unpack(const Block& b, const Sides<float>& sides, float* to) {
@@ -58,4 +59,5 @@ void gemm_f32(const Block& b) {
   for_each_tile<6>(b.rows, [&]<int R>(int64_t row) { tile<R>(b, sides, w, row); });
 }
 
+}  // namespace
 }  // namespace qmm::avx2

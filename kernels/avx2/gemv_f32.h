@@ -11,6 +11,7 @@
 #include "decode_f32.h"
 
 namespace qmm::avx2 {
+namespace {
 
 // The block comes by value, so that stores to acc can not be taken for changes of it.
 template <int Bits, int P>
@@ -48,4 +49,5 @@ void gemv_f32(const Block& b) {
   for_each_tile<4>(b.panels, [&]<int P>(int64_t) { panels<Bits, P>(b, sides); });
 }
 
+}  // namespace
 }  // namespace qmm::avx2

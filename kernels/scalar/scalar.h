@@ -6,6 +6,7 @@
 #include "../kernel.h"
 
 namespace qmm {
+namespace {
 
 // Calls close(row, column of the tile, group, panel, column of the panel, sum) for each group that ends in the block.
 // Sum is int32_t or float; step(row, k, code, zero, sum) adds one k.
@@ -71,4 +72,5 @@ void scalar_s8(const Block& b) {
       });
 }
 
+}  // namespace
 }  // namespace qmm
