@@ -52,7 +52,7 @@ auto* data(const MemRef& memref) {
 
 // A stride of 0 has a meaning of its own in the C structs, where a memref means it.
 qmm_status check_strides(const char* function, const char* name, const qmm_memref_f32_2d& memref) {
-  if (memref.strides[1] == 0 && memref.sizes[1] > 1)
+  if (memref.strides[1] == 0 && memref.sizes[0] > 0 && memref.sizes[1] > 1)
     return fail(QMM_UNSUPPORTED, "%s: %s [%" PRId64 ", %" PRId64 "] has a column stride of 0", function, name,
                 memref.sizes[0], memref.sizes[1]);
   return QMM_OK;

@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 
 if(SKBUILD)
-  install(FILES $<TARGET_FILE:qmm_shared> DESTINATION libqmm RENAME libqmm.so COMPONENT python)
+  install(FILES $<TARGET_FILE:qmm_shared> DESTINATION libqmm RENAME $<TARGET_SONAME_FILE_NAME:qmm_shared> COMPONENT python)
   return()
 endif()
 
@@ -18,5 +18,6 @@ configure_package_config_file(cmake/libqmm-config.cmake.in ${PROJECT_BINARY_DIR}
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/libqmm-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/libqmm-config.cmake ${PROJECT_BINARY_DIR}/libqmm-config-version.cmake
   DESTINATION ${package_dir})
+file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/libqmm.pc.in ${PROJECT_BINARY_DIR}/libqmm.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/libqmm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -90,7 +90,8 @@ class qmm_matmul_args(_Struct):
 
 
 def _load() -> ctypes.CDLL:
-    name = {"darwin": "libqmm.dylib", "win32": "qmm.dll"}.get(sys.platform, "libqmm.so")
+    # The name that programs linked with the library look for.
+    name = {"darwin": "libqmm.1.dylib", "win32": "qmm.dll"}.get(sys.platform, "libqmm.so.1")
     path = os.environ.get("QMM_LIBRARY") or str(Path(__file__).with_name(name))
     try:
         library = ctypes.CDLL(path)

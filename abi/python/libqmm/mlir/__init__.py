@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ahead-of-time compilation of PyTorch programs that use libqmm's ops, through torch-mlir.
+
+    program = torch.export.export(model, (x, packed))
+    libqmm.mlir.compile(program, "model.o")   # and model.h; link with libqmm
+    libqmm.mlir.compile(program, "model.so")  # and model.h; needs libqmm.so at run time
+
+torch-mlir generates the code. Beside it, objcopy is needed, and a C compiler to link a shared library.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras.fx_importer import FxImporter
+from torch_mlir.ir import Context, Module
+
+from ..ops import OPS
+from . import loops, pipelines
+from .entries import Entry, import_entry, keep_memory_apart, own_results
+from .exponential import expand_exp
+from .extra_library import extra_library
+from .header import header, is_c_name
+from .lowering import lower_ops
+from .objects import write_object, write_shared_library
+
+__all__ = ["compile"]
+
+
+def compile(
+    program: torch.export.ExportedProgram | Mapping[str, torch.export.ExportedProgram],
+    output: str | Path,
+    *,
+    name: str = "forward",
+) -> None:
+    """Compiles exported programs to native code for this CPU.
+
+    program  one program, whose entry is called `name`; or several that share the output, by the names of their entries
+    output   *.o: an object file to link with libqmm; *.so: a shared library, linked with the libqmm.so of this package.
+             A C header that declares the entries, their shapes and who frees what is written beside it
+
+    An argument that forward assigns to (`cache[:, pos:end] = k`) is written in place. Parameters and buffers become
+    constants of the compiled code. Extents and integers that are dynamic in the program stay arguments.
+    ValueError where arguments of our ops do not fit, with the op and its shapes; NotImplementedError, with its name,
+    for an op that can not be compiled.
+    """
+    output = Path(output)
+    if output.suffix not in (".o", ".so"):
+        raise ValueError(f"output is {output.name!r}; it must end in .o or .so")
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"{output.parent} is not a folder")
+    programs = program if isinstance(program, Mapping) else {name: program}
+    for entry_name in programs:
+        if not is_c_name(entry_name) or entry_name.startswith("qmm_"):
+            raise ValueError(
+                f"{entry_name!r} can not name an entry; it must be an identifier of C, not one of libqmm's"
+            )
+    if not programs:
+        raise ValueError("there is no program to compile")
+
+    module, entries = _import(programs)
+    _to_llvm(module, entries)
+    (write_object if output.suffix == ".o" else write_shared_library)(module, entries, output)
+    output.with_suffix(".h").write_text(header(output.stem, entries))
+
+
+def _import(programs: Mapping[str, torch.export.ExportedProgram]) -> tuple[Module, list[Entry]]:
+    context = Context()
+    torch_dialect.register_dialect(context)
+    importer = FxImporter(context=context)
+    entries = [import_entry(importer, name, program) for name, program in programs.items()]
+    return importer.module, entries
+
+
+def _to_llvm(module: Module, entries: list[Entry]) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as library:
+        library.write(extra_library(OPS))
+        library.flush()
+        pipelines.run(module, pipelines.CONTRACT.format(extra_library=library.name), "decomposing the program")
+    lower_ops(module)
+    pipelines.run(module, pipelines.LINALG, "lowering to linalg")
+    keep_memory_apart(module, entries)
+    loops.optimize_tensors(module)
+    pipelines.run(module, pipelines.BUFFERIZE, "placing tensors in memory")
+    loops.optimize_buffers(module)
+    own_results(module, entries)
+    pipelines.run(module, pipelines.DEALLOCATE, "freeing memory")
+    loops.loop_over_strided_copies(module)
+    pipelines.run(module, pipelines.LOOPS, "lowering to loops")
+    expand_exp(module)
+    pipelines.run(module, pipelines.LLVM, "lowering to LLVM")

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The entries of a module: what their arguments and results are, and what may happen to the caller's memory.
+
+An entry writes the arguments that the program assigns to, in place, and no others. Each result is memory of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+import torch
+from torch.export.graph_signature import OutputKind
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
+from torch_mlir.dialects import arith, bufferization, linalg, memref
+from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+from torch_mlir.extras.fx_importer import FxImporter
+from torch_mlir.ir import (
+    ArrayAttr,
+    BlockArgument,
+    BoolAttr,
+    DictAttr,
+    IndexType,
+    InsertionPoint,
+    MemRefType,
+    Module,
+    Operation,
+    StringAttr,
+    UnitAttr,
+)
+
+_DTYPES = {
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+}
+_VIEWS = ("tensor.cast", "tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape", "memref.cast")
+_SCALARS = {torch.SymInt: "i64", torch.SymFloat: "f64", torch.SymBool: "bool"}
+
+
+@dataclass(frozen=True)
+class Value:
+    """An argument or result: a tensor, or a scalar, which has no shape."""
+
+    name: str
+    dtype: str  # "f32", "i64", "u8", ...
+    shape: tuple[str, ...] | None  # "576", or a name where the extent is known at run time only
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One exported program: an entry `name` of the compiled code. Constants are no part of its signature."""
+
+    name: str
+    arguments: tuple[Value, ...]
+    results: tuple[Value, ...]
+    written: tuple[int, ...]  # arguments that the program assigns to, in the order in which torch returns them
+    ranges: tuple[str, ...]  # "2 <= s0 <= 512": of the names in the shapes, and of integer arguments
+
+    @property
+    def symbol(self) -> str:
+        """Its function in the module: a name that no function of libc has."""
+        return f"entry.{self.name}"
+
+
+def import_entry(importer: FxImporter, name: str, program: torch.export.ExportedProgram) -> Entry:
+    """Imports `program` as function `name`. NotImplementedError for a program that changes its own buffers."""
+    program = program.run_decompositions(get_decomposition_table())
+    program.state_dict.update(program.constants)  # where the importer looks for buffers that are not persistent
+    graph, signature = program.graph, program.graph_signature
+    for output in signature.output_specs:
+        if output.kind == OutputKind.BUFFER_MUTATION:
+            raise NotImplementedError(
+                f"{name}: forward assigns to its buffer {output.target!r}; give it such state as an argument"
+            )
+
+    for node in graph.find_nodes(op="placeholder"):
+        if not isinstance(node.meta["val"], (torch.Tensor, *_SCALARS)):
+            graph.erase_node(node)  # a constant, which its users hold already
+    inputs = [node for node in graph.find_nodes(op="placeholder") if node.name in signature.user_inputs]
+    output = graph.output_node()
+    outputs = [value for value in output.args[0] if isinstance(value, torch.fx.Node)]
+    output.args = (tuple(outputs),)
+
+    mutated = list(signature.user_inputs_to_mutate.values())
+    names = [node.name for node in inputs]
+    symbols = {str(node.meta["val"]): node.name for node in inputs if type(node.meta["val"]) in _SCALARS}
+    entry = Entry(
+        name,
+        tuple(_value(node.name, node) for node in inputs),
+        tuple(_value("result", node) for node in outputs[len(mutated) :]),
+        tuple(names.index(name) for name in mutated),
+        tuple(_range(symbols.get(str(s), str(s)), bounds) for s, bounds in program.range_constraints.items()),
+    )
+    importer.import_frozen_program(program, func_name=entry.symbol)
+    return entry
+
+
+def _range(name: str, bounds: ValueRanges) -> str:
+    return f"{bounds.lower} <= {name}" + ("" if bounds.upper in (int_oo, sympy.oo) else f" <= {bounds.upper}")
+
+
+def _value(name: str, node: torch.fx.Node) -> Value:
+    value = node.meta["val"]
+    if not isinstance(value, torch.Tensor):
+        return Value(name, _SCALARS[type(value)], None)
+    if value.dtype not in _DTYPES:
+        raise NotImplementedError(f"{name} is {value.dtype}; an entry can not pass such tensors")
+    return Value(name, _DTYPES[value.dtype], tuple(str(extent) for extent in value.shape))
+
+
+def keep_memory_apart(module: Module, entries: list[Entry]) -> None:
+    """Before bufferization: says which arguments are written, and that what they become goes there."""
+    with module.context, module.operation.location:
+        for entry in entries:
+            function = _function(module, entry)
+            function.attributes["llvm.emit_c_interface"] = UnitAttr.get()
+            kept = DictAttr.get({"bufferization.writable": BoolAttr.get(False)})
+            function.attributes["arg_attrs"] = ArrayAttr.get(
+                [
+                    DictAttr.get({}) if i in entry.written or argument.shape is None else kept
+                    for i, argument in enumerate(entry.arguments)
+                ]
+            )
+            arguments, end = _body(function)
+            destinations = [arguments[i] for i in entry.written]
+            values = list(end.operands)
+            sources = values[: len(destinations)]
+            with InsertionPoint(end):
+                # A result that is, or views, memory which the return is about to write has to leave it first.
+                for i, value in enumerate(values):
+                    others = destinations[:i] + destinations[i + 1 :] if i < len(sources) else destinations + sources
+                    if _viewed(value) in others:
+                        end.operands[i] = bufferization.alloc_tensor(value.type, [], copy=value)
+                for i, destination in enumerate(destinations):
+                    end.operands[i] = bufferization.materialize_in_destination(
+                        destination.type, end.operands[i], destination
+                    )
+
+
+def own_results(module: Module, entries: list[Entry]) -> None:
+    """After bufferization: copies each result that is the memory of an argument or of another result."""
+    with module.context, module.operation.location:
+        for entry in entries:
+            _, end = _body(_function(module, entry))
+            values = list(end.operands)
+            for i, value in enumerate(values):
+                is_argument = isinstance(_viewed(value), BlockArgument)
+                if i < len(entry.written):
+                    assert is_argument, f"{entry.name}: an argument that is assigned to is not written in place"
+                elif isinstance(value.type, MemRefType) and (is_argument or value in values[:i]):
+                    with InsertionPoint(end):
+                        end.operands[i] = _copy(value)
+
+
+def _viewed(value):
+    """Returns the tensor or memref that `value` is a view of."""
+    while not isinstance(value, BlockArgument) and value.owner.name in _VIEWS:
+        value = value.owner.operands[0]
+    return value
+
+
+def _copy(source):
+    type = MemRefType(source.type)
+    sizes = [memref.dim(source, arith.constant(IndexType.get(), i)) for i in range(type.rank) if type.is_dynamic_dim(i)]
+    copy = memref.alloc(type, sizes, [])
+    linalg.copy(source, outs=[copy])
+    return copy
+
+
+def _function(module: Module, entry: Entry) -> Operation:
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and StringAttr(op.attributes["sym_name"]).value == entry.symbol:
+            return op.operation
+    raise AssertionError(f"{entry.name} is missing")
+
+
+def _body(function: Operation):
+    """Returns the arguments of a function and its return."""
+    block = function.regions[0].blocks[0]
+    return block.arguments, list(block.operations)[-1].operation

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The C header that goes with compiled entries."""
+
+from __future__ import annotations
+
+import re
+
+from .entries import Entry, Value
+
+_C_TYPES = {
+    "f32": "float",
+    "f64": "double",
+    "f16": "uint16_t",  # C99 has neither: the bits
+    "bf16": "uint16_t",
+    "i64": "int64_t",
+    "i32": "int32_t",
+    "i16": "int16_t",
+    "i8": "int8_t",
+    "u8": "uint8_t",
+    "bool": "bool",
+}
+
+# Keywords of C99 and C++20.
+_KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t
+    class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue
+    decltype default delete do double dynamic_cast else enum explicit export extern false float for friend
+    goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
+    protected public register reinterpret_cast requires restrict return short signed sizeof static
+    static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename
+    union unsigned using virtual void volatile wchar_t while xor xor_eq
+"""
+
+_HEADER = """\
+/*
+ * Written by libqmm.mlir.compile: entries of compiled code. Link with libqmm.
+ *
+ * Tensors are passed by descriptor. Every tensor is dense and row-major: `aligned` points at its first element,
+ * `offset` is 0, `sizes` is its shape and strides[i] is the product of sizes[i + 1 ...]. Shapes must be as stated: they
+ * are not checked. A tensor that is written must not overlap another. An entry reads its arguments, and writes those
+ * that are marked [in, out]. Results are memory that the entry allocates: pass a descriptor to fill, and when done with
+ * it free(result.allocated).
+ */
+#ifndef {guard}
+#define {guard}
+
+#include <stdbool.h>
+#include <stdint.h>
+
+{structs}
+#ifdef __cplusplus
+extern "C" {{
+#endif
+{prototypes}
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+# Headers of several programs may be included together.
+_STRUCT = """\
+#ifndef {macro}
+#define {macro}
+typedef struct {name} {{
+  {element}* allocated;
+  {element}* aligned;
+  int64_t offset;{extents}
+}} {name};
+#endif
+"""
+
+
+def is_c_name(name: str) -> bool:
+    """Tells whether `name` can be an identifier in C and C++."""
+    return name.isascii() and name.isidentifier() and name not in _KEYWORDS.split()
+
+
+def header(stem: str, entries: list[Entry]) -> str:
+    """Returns the text of the header for `entries`, to be saved as <stem>.h."""
+    tensors = {
+        (value.dtype, len(value.shape))
+        for entry in entries
+        for value in entry.arguments + entry.results
+        if value.shape is not None
+    }
+    return _HEADER.format(
+        guard="QMM_COMPILED_" + re.sub(r"\W", "_", stem).upper() + "_H",
+        structs="\n".join(_struct(dtype, rank) for dtype, rank in sorted(tensors)),
+        prototypes="".join(map(_entry, entries)),
+    )
+
+
+def _struct_name(dtype: str, rank: int) -> str:
+    return f"qmm_tensor_{dtype}_{rank}d"
+
+
+def _struct(dtype: str, rank: int) -> str:
+    name = _struct_name(dtype, rank)
+    extents = f"\n  int64_t sizes[{rank}];\n  int64_t strides[{rank}];" if rank else ""
+    return _STRUCT.format(macro=name.upper(), name=name, element=_C_TYPES[dtype], extents=extents)
+
+
+def _type(value: Value) -> str:
+    return _C_TYPES[value.dtype] if value.shape is None else _struct_name(value.dtype, len(value.shape))
+
+
+def _entry(entry: Entry) -> str:
+    results = [_type(result) for result in entry.results]
+    struct, returned, parameters = "", "void", []
+    if len(results) == 1 and entry.results[0].shape is None:
+        returned = results[0]
+    elif len(results) == 1:
+        parameters = [f"{results[0]}* result"]
+    elif results:
+        members = "".join(f"  {type} result{i};\n" for i, type in enumerate(results))
+        struct = f"\ntypedef struct {entry.name}_results {{\n{members}}} {entry.name}_results;\n"
+        parameters = [f"{entry.name}_results* results"]
+    for i, argument in enumerate(entry.arguments):
+        type = _type(argument)
+        if argument.shape is not None:
+            type = type + "*" if i in entry.written else f"const {type}*"
+        parameters.append(f"{type} {argument.name if is_c_name(argument.name) else argument.name + '_'}")
+    joined = ",\n    ".join(parameters) or "void"
+    prototype = f"{returned} _mlir_ciface_{entry.name}(\n    {joined});\n"
+    return f"{struct}\n/**\n{_describe(entry)} */\n{prototype}"
+
+
+def _describe(entry: Entry) -> str:
+    lines = [
+        f"@param {'[in, out] ' if i in entry.written else ''}{argument.name}  {_spell(argument)}"
+        for i, argument in enumerate(entry.arguments)
+    ]
+    for i, result in enumerate(entry.results):
+        name = "result" if len(entry.results) == 1 else f"result{i}"
+        lines.append(f"@return {name}  {_spell(result)}{'' if result.shape is None else ', to be freed by the caller'}")
+    return f" * {entry.name}\n" + "".join(f" * {line}\n" for line in [*lines, *entry.ranges])
+
+
+def _spell(value: Value) -> str:
+    return value.dtype if value.shape is None else f"{value.dtype} [{', '.join(value.shape)}]"

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The loops of everything that a model does outside our calls, made fit for the vectorizer.
+
+Float matmuls (attention is made of them) are cut into tiles that fit the registers and vectorized here; all else is
+fused into few loops, which LLVM vectorizes once it may reorder sums.
+"""
+
+from __future__ import annotations
+
+from torch_mlir.dialects import linalg
+from torch_mlir.dialects.transform import interpreter
+from torch_mlir.ir import Attribute, InsertionPoint, IntegerAttr, IntegerType, Module, ShapedType, UnitAttr
+
+from .pipelines import run, walk
+
+# Sums may be reordered. Inf and NaN keep their meaning: softmax starts its maximum at -inf.
+_FASTMATH = "#arith.fastmath<reassoc,nsz,arcp,contract,afn>"
+# A tile of 6 x 16 floats takes 12 of 16 registers of AVX2.
+_ROWS, _COLUMNS, _DEPTH = 6, 16, 8
+_MATMULS = {"linalg.matmul": 2, "linalg.batch_matmul": 3}
+
+_SEQUENCE = """
+module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%module: !transform.any_op {{transform.readonly}}) {{
+{body}
+    transform.yield
+  }}
+}}"""
+
+_TILE = """
+    %{op} = transform.structured.match ops{{["{name}"]}} attributes{{qmm.rows = {rows}}} in %module
+        : (!transform.any_op) -> !transform.any_op
+    transform.foreach %{op} : !transform.any_op {{
+    ^bb0(%matmul: !transform.any_op):
+      %tiled, %loops:{count} = transform.structured.tile_using_for %matmul tile_sizes {sizes}
+        : (!transform.any_op) -> (!transform.any_op, {types})
+    }}"""
+
+_VECTORIZE = """
+    %functions = transform.structured.match ops{["func.func"]} in %module : (!transform.any_op) -> !transform.any_op
+    %tiles = transform.structured.match attributes{qmm.tile} in %module : (!transform.any_op) -> !transform.any_op
+    transform.structured.vectorize %tiles : !transform.any_op
+    transform.apply_patterns to %functions {
+      transform.apply_patterns.vector.cast_away_vector_leading_one_dim
+      transform.apply_patterns.vector.reduction_to_contract
+      transform.apply_patterns.vector.transfer_permutation_patterns
+      transform.apply_patterns.canonicalization
+    } : !transform.any_op"""
+
+_LOWER_VECTORS = """
+    %functions = transform.structured.match ops{["func.func"]} in %module : (!transform.any_op) -> !transform.any_op
+    transform.apply_patterns to %functions {
+      transform.apply_patterns.vector.lower_contraction lowering_strategy = "outerproduct"
+      transform.apply_patterns.vector.lower_outerproduct
+      transform.apply_patterns.vector.lower_transpose lowering_strategy = "shuffle_1d"
+      transform.apply_patterns.vector.lower_transfer max_transfer_rank = 1
+      transform.apply_patterns.canonicalization
+    } : !transform.any_op"""
+
+
+def optimize_tensors(module: Module) -> None:
+    """Before bufferization: tiles and vectorizes matmuls, fuses the rest."""
+    _relax_arithmetic(module)
+    _tile(module)
+    run(module, "func.func(scf-for-loop-peeling, scf-for-loop-canonicalization, canonicalize, cse)", "peeling loops")
+    _vectorize(module)
+    run(
+        module,
+        """func.func(
+            loop-invariant-subset-hoisting, canonicalize, cse, loop-invariant-code-motion,
+            linalg-generalize-named-ops, linalg-fuse-elementwise-ops, canonicalize, cse)""",
+        "fusing loops",
+    )
+
+
+def optimize_buffers(module: Module) -> None:
+    """After bufferization: breaks vectors down to what a register holds."""
+    _transform(module, _LOWER_VECTORS)
+
+
+def loop_over_strided_copies(module: Module) -> None:
+    """Makes loops of the copies that would else call MLIR's runtime library, which compiled code does not link."""
+    with module.context, module.operation.location:
+        for operation in list(walk(module.operation)):
+            if operation.name == "memref.copy" and any("strided" in str(v.type) for v in operation.operands):
+                with InsertionPoint(operation):
+                    linalg.copy(operation.operands[0], outs=[operation.operands[1]])
+                operation.erase()
+
+
+def _relax_arithmetic(module: Module) -> None:
+    with module.context:
+        flags = Attribute.parse(_FASTMATH)
+        for operation in walk(module.operation):
+            if "fastmath" in operation.attributes:
+                operation.attributes["fastmath"] = flags
+
+
+def _tile(module: Module) -> None:
+    kinds = set()
+    with module.context:
+        for operation in walk(module.operation):
+            if operation.name in _MATMULS:
+                extent = ShapedType(operation.results[0].type).get_dim_size(_MATMULS[operation.name] - 2)
+                rows = _ROWS if extent == ShapedType.get_dynamic_size() else max(1, min(_ROWS, extent))
+                operation.attributes["qmm.rows"] = IntegerAttr.get(IntegerType.get_signless(64), rows)
+                kinds.add((operation.name, rows))
+    body = ""
+    for i, (name, rows) in enumerate(sorted(kinds)):
+        sizes = [1] * (_MATMULS[name] - 2) + [rows, _COLUMNS, _DEPTH]
+        types = ", ".join(['!transform.op<"scf.for">'] * len(sizes))
+        body += _TILE.format(op=f"kind{i}", name=name, rows=rows, count=len(sizes), sizes=sizes, types=types)
+    _transform(module, body)
+
+
+def _vectorize(module: Module) -> None:
+    # Peeling left whole tiles, whose shapes are static, and remainders, which stay loops.
+    with module.context:
+        for operation in walk(module.operation):
+            if operation.name in _MATMULS and all(ShapedType(v.type).has_static_shape for v in operation.operands):
+                operation.attributes["qmm.tile"] = UnitAttr.get()
+    _transform(module, _VECTORIZE)
+
+
+def _transform(module: Module, body: str) -> None:
+    with module.context, module.operation.location:
+        script = Module.parse(_SEQUENCE.format(body=body))
+        interpreter.apply_named_sequence(module, script.body.operations[0], script)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The lowering: `torch.operator "torch.quantized..."` becomes a call of libqmm's memref entry point.
+
+A call on tensors has to stay one operation until bufferization has decided which tensors share memory. So each entry
+point gets a private wrapper from tensors to a tensor, which allocates the result and passes memrefs on:
+
+    func.func private @qmm_matmul_packed.tensors(%x: tensor<?x?xf32>, %packed: tensor<?xi8>, %lhs: i64, %columns: index)
+        -> tensor<?x?xf32>
+
+The entry point sees the offset and strides of its arguments: views of x are passed on, not copied.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from dataclasses import dataclass
+
+from torch_mlir.dialects import arith, func, tensor
+from torch_mlir.ir import (
+    FlatSymbolRefAttr,
+    IndexType,
+    InsertionPoint,
+    IntegerType,
+    Module,
+    Operation,
+    RankedTensorType,
+    ShapedType,
+    StringAttr,
+    Type,
+    Value,
+)
+from torch_mlir.passmanager import PassManager
+
+from ..ops import LHS_KINDS, OPS, Op
+from .pipelines import walk
+
+_OPS = {op.mlir_name: op for op in OPS}
+_ROWS = "?x?xf32"  # the result of every entry point
+
+
+def lower_ops(module: Module) -> None:
+    """Replaces the ops of the table, in place. ValueError, with the op and its shapes, where arguments do not fit."""
+    with module.context, module.operation.location:
+        _load_torch_conversion_dialect()
+        wrappers = {}
+        for operation in list(walk(module.operation)):
+            if operation.name == "torch.operator":
+                op = _OPS.get(StringAttr(operation.attributes["name"]).value)
+                if op is not None:
+                    _lower(operation, op, wrappers)
+        for text in wrappers.values():
+            wrapper = Module.parse(text)
+            for function in list(wrapper.body.operations):
+                function.operation.detach_from_parent()
+                module.body.append(function)
+
+
+def _load_torch_conversion_dialect() -> None:
+    # The bindings can not load `torch_c` by name; a pass that depends on it does.
+    PassManager.parse("builtin.module(torch-func-backend-type-conversion)").run(Module.parse("module {}").operation)
+
+
+@dataclass(frozen=True)
+class _VTensor:
+    """What a `!torch.vtensor` type says."""
+
+    shape: tuple  # None where an extent is not known
+    element: str  # of the builtin tensor: without a sign
+
+    @classmethod
+    def parse(cls, type: Type) -> _VTensor | None:
+        match = re.fullmatch(r"!torch\.vtensor<\[([?\d,]*)\],[us]?(\w+)>", str(type))
+        if match is None:
+            return None
+        extents = filter(None, match[1].split(","))
+        return cls(tuple(None if extent == "?" else int(extent) for extent in extents), match[2])
+
+
+def _lower(operation: Operation, op: Op, wrappers: dict[str, str]) -> None:
+    operands = dict(zip(inspect.signature(op.shape).parameters, operation.operands, strict=True))
+    types = {name: _VTensor.parse(value.type) for name, value in operands.items()}
+    known = {name: types[name].shape if types[name] else _constant(op, name, operands[name]) for name in operands}
+    shape = op.shape(**known)
+    scale_type = _check_elements(op, types)
+
+    with InsertionPoint(operation), operation.location:
+        tensors = {
+            name: _to_builtin(operands[name], types[name]) if types[name] else _absent(spec, scale_type)
+            for name, spec in op.memrefs.items()
+        }
+        first, second = list(tensors)[:2]
+        rows = tensors[first]  # its leading extents are those of the result
+        leading = rows.type.shape[: len(shape) - 1]
+        tensors[first] = _fold(rows, len(leading))
+        # Only canonical weights leave this extent unknown: the rows of their codes.
+        columns = _dim(tensors[second], 0) if shape[-1] is None else arith.constant(IndexType.get(), shape[-1])
+
+        callee = op.callee + (f"_{scale_type}" if scale_type else "")
+        specs = [spec.replace("T", scale_type) for spec in op.memrefs.values()]
+        wrappers[callee] = _wrapper(callee, specs, len(op.scalars))
+        call = func.CallOp(
+            [Type.parse(f"tensor<{_ROWS}>")],
+            FlatSymbolRefAttr.get(f"{callee}.tensors"),
+            [
+                *(
+                    tensor.cast(Type.parse(f"tensor<{spec}>"), value)
+                    for spec, value in zip(specs, tensors.values(), strict=True)
+                ),
+                *(_int64(LHS_KINDS.get(known[name], known[name])) for name in op.scalars),
+                columns,
+            ],
+        )
+        result = _unfold(call.result, rows, len(leading), shape[-1])
+        result = Operation.create(
+            "torch_c.from_builtin_tensor", results=[operation.results[0].type], operands=[result]
+        ).result
+    operation.results[0].replace_all_uses_with(result)
+    operation.erase()
+
+
+def _constant(op: Op, name: str, value: Value):
+    """Returns the Python value of a torch constant."""
+    owner = value.owner if isinstance(value.owner, Operation) else getattr(value.owner, "operation", None)
+    if owner is not None and owner.name == "torch.constant.none":
+        return None
+    if owner is None or not owner.name.startswith("torch.constant."):
+        raise ValueError(f"{op.torch_name}: {name} is computed by the model; it must be a constant")
+    return owner.attributes["value"].value
+
+
+def _check_elements(op: Op, types: dict[str, _VTensor | None]) -> str:
+    """Checks the element types against the table. Returns that of the scales, "" where the op has none."""
+    scale_type = ""
+    for name, spec in op.memrefs.items():
+        if types[name] is None:
+            continue
+        element = types[name].element
+        allowed = (spec.rsplit("x", 1)[1],)
+        if allowed == ("T",):
+            allowed = (scale_type,) if scale_type else ("f32", "f16", "bf16")
+            scale_type = element
+        if element not in allowed:
+            raise ValueError(
+                f"{op.torch_name}: {name} {list(types[name].shape)} is {element}; it must be {' or '.join(allowed)}"
+            )
+    return scale_type
+
+
+def _int64(value: int) -> Value:
+    return arith.constant(IntegerType.get_signless(64), value)
+
+
+def _dim(value: Value, index: int) -> Value:
+    return tensor.dim(value, arith.constant(IndexType.get(), index))
+
+
+def _ranked(shape, element: Type) -> RankedTensorType:
+    return RankedTensorType.get([ShapedType.get_dynamic_size() if d is None else d for d in shape], element)
+
+
+def _to_builtin(value: Value, type: _VTensor) -> Value:
+    builtin = _ranked(type.shape, Type.parse(type.element))
+    return Operation.create("torch_c.to_builtin_tensor", results=[builtin], operands=[value]).result
+
+
+def _absent(spec: str, scale_type: str) -> Value:
+    """A tensor of extent 0, which the entry point takes for an argument that is not given."""
+    return tensor.empty([0, 0], Type.parse(spec.rsplit("x", 1)[1].replace("T", scale_type)))
+
+
+def _fold(value: Value, leading: int) -> Value:
+    """Makes one extent of the `leading` first ones."""
+    if leading == 1:
+        return value
+    type = RankedTensorType(value.type)
+    rest = type.shape[leading:]
+    if leading == 0:
+        groups = [[0, 1], *([i] for i in range(2, len(rest) + 1))] if rest else []
+        return tensor.expand_shape(_ranked([1, *rest], type.element_type), value, groups, [], [1, *rest])
+    groups = [list(range(leading)), *([i] for i in range(leading, type.rank))]
+    return tensor.collapse_shape(_ranked([_product(type.shape[:leading]), *rest], type.element_type), value, groups)
+
+
+def _unfold(value: Value, rows: Value, leading: int, columns: int | None) -> Value:
+    """Gives `value` [m, columns] the `leading` first extents of `rows` instead of m."""
+    type = RankedTensorType(value.type)
+    shape = RankedTensorType(rows.type).shape[:leading]
+    value = tensor.cast(_ranked([_product(shape), columns], type.element_type), value)
+    if leading == 1:
+        return value
+    if leading == 0:
+        return tensor.collapse_shape(_ranked([columns], type.element_type), value, [[0, 1]])
+    result = _ranked([*shape, columns], type.element_type)
+    extents = [_dim(rows, i) for i in range(leading) if result.is_dynamic_dim(i)]
+    if columns is None:
+        extents.append(_dim(value, 1))
+    return tensor.expand_shape(result, value, [list(range(leading)), [leading]], extents, result.shape)
+
+
+def _product(shape) -> int | None:
+    dynamic = ShapedType.get_dynamic_size()
+    return None if dynamic in shape else math.prod(shape)
+
+
+def _wrapper(callee: str, specs: list[str], scalars: int) -> str:
+    """Returns the declaration of an entry point and its wrapper, as MLIR text."""
+    # x may have any strides; all else has dense rows.
+    strides = [
+        "?, ?" if i == 0 and spec == _ROWS else {1: "1", 2: "?, 1"}[spec.count("?")] for i, spec in enumerate(specs)
+    ]
+    layouts = [f"strided<[{stride}], offset: ?>" for stride in strides]
+    memrefs = [f"memref<{spec}, {layout}>" for spec, layout in zip(specs, layouts, strict=True)]
+    numbers = [f"%s{i}" for i in range(scalars)]
+    parameters = [
+        *(
+            f"%t{i}: tensor<{spec}> {{bufferization.buffer_layout = {layout}}}"
+            for i, (spec, layout) in enumerate(zip(specs, layouts, strict=True))
+        ),
+        *(f"{number}: i64" for number in numbers),
+        "%columns: index",
+    ]
+    buffers = "\n".join(
+        f"  %m{i} = bufferization.to_buffer %t{i} read_only : tensor<{spec}> to {memref}"
+        for i, (spec, memref) in enumerate(zip(specs, memrefs, strict=True))
+    )
+    signature = ", ".join([*memrefs, *["i64"] * scalars, f"memref<{_ROWS}>"])
+    arguments = ", ".join([*(f"%m{i}" for i in range(len(specs))), *numbers, "%y"])
+    return f"""\
+func.func private @{callee}({signature}) attributes {{llvm.emit_c_interface}}
+func.func private @{callee}.tensors({", ".join(parameters)}) -> tensor<{_ROWS}> {{
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %t0, %c0 : tensor<{specs[0]}>
+{buffers}
+  %y = memref.alloc(%rows, %columns) {{alignment = 64 : i64}} : memref<{_ROWS}>
+  call @{callee}({arguments}) : ({signature}) -> ()
+  %result = bufferization.to_tensor %y restrict writable : memref<{_ROWS}> to tensor<{_ROWS}>
+  return %result : tensor<{_ROWS}>
+}}
+"""

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Object files and shared libraries from a module in the LLVM dialect, by the code generator in torch-mlir's wheel."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from torch_mlir.execution_engine import ExecutionEngine
+from torch_mlir.ir import Attribute, Module, Operation, StringAttr, UnitAttr
+
+from .. import _c
+from .entries import Entry
+
+_PREFIX = "_mlir_ciface_"
+
+
+def write_object(module: Module, entries: list[Entry], path: Path) -> None:
+    """Writes position-independent code for this CPU. Only `_mlir_ciface_<entry>` is visible to the linker."""
+    names = {_PREFIX + entry.symbol: _PREFIX + entry.name for entry in entries}
+    with module.context:
+        for function in _functions(module):
+            name = _name(function)
+            if name in names:
+                function.attributes["sym_name"] = StringAttr.get(names[name])
+            elif not _is_declaration(function):
+                function.attributes["linkage"] = Attribute.parse("#llvm.linkage<internal>")
+                function.attributes["always_inline"] = UnitAttr.get()
+
+    engine = ExecutionEngine(module, opt_level=3, enable_object_dump=True, enable_pic=True)
+    # The engine generates code on the first look-up and wants an address for every symbol, though nothing is run here.
+    for function in _functions(module):
+        if _is_declaration(function) and _name(function).startswith(_PREFIX):
+            engine.raw_register_runtime(_name(function), ctypes.c_void_p(1))
+    engine.raw_lookup(_PREFIX + entries[0].name)
+    engine.dump_to_object_file(str(path))
+    # Beside each entry the engine puts one for calls from Python.
+    keep = [f"--keep-global-symbol={name}" for name in names.values()]
+    _run([_tool("objcopy", "llvm-objcopy"), *keep, str(path)])
+
+
+def write_shared_library(module: Module, entries: list[Entry], path: Path) -> None:
+    """Links the object with libqmm's shared library, the one that this package loads."""
+    library = Path(_c._library._name).resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        code = Path(folder) / "entries.o"
+        write_object(module, entries, code)
+        command = [_tool("cc", "gcc", "clang"), "-shared", "-o", str(path), str(code)]
+        _run([*command, str(library), f"-Wl,-rpath,{library.parent}", "-lm"])
+
+
+def _functions(module: Module) -> list[Operation]:
+    return [op.operation for op in module.body.operations if op.operation.name == "llvm.func"]
+
+
+def _name(function: Operation) -> str:
+    return StringAttr(function.attributes["sym_name"]).value
+
+
+def _is_declaration(function: Operation) -> bool:
+    return len(function.regions[0].blocks) == 0
+
+
+def _tool(*names: str) -> str:
+    for name in names:
+        if shutil.which(name):
+            return name
+    raise RuntimeError(f"none of {', '.join(names)} is installed; one is needed to write the output")
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr.strip()}")

