@@ -30,8 +30,11 @@ def main(library: str, header: str, readelf: str) -> list[str]:
     faults += [f"declared, but not exported: {name}" for name in sorted(declared - exported)]
     faults += [f"exported, but not declared: {name}" for name in sorted(exported - declared)]
     faults += [f"needs {name}" for name in needed if not NEEDED.fullmatch(name)]
-    faults += [f"needs the C++ runtime: {name}" for name in sorted(undefined) if name.startswith(("_Z", "__cxa_", "__gxx"))
-               and not name.startswith("__cxa_finalize")]
+    faults += [
+        f"needs the C++ runtime: {name}"
+        for name in sorted(undefined)
+        if name.startswith(("_Z", "__cxa_", "__gxx")) and not name.startswith("__cxa_finalize")
+    ]
     if len(stack) != 1 or "E" in stack[0][6]:
         faults.append(f"the stack is executable: {stack}")
     print(f"{len(exported)} functions; needs {', '.join(needed)}")

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import libqmm
-import libqmm.torch
-
 import libqmm.mlir
+import libqmm.torch
 from compiled import Compiled
 
 ROOT = Path(__file__).parents[2]
