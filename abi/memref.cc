@@ -66,6 +66,8 @@ qmm_status check_dense(const char* function, const char* name, int64_t size, int
 
 qmm_status open(const char* function, const qmm_memref_i8_1d& packed, qmm_rhs* rhs) {
   QMM_TRY(check_dense(function, "packed", packed.sizes[0], packed.strides[0]));
+  if (packed.sizes[0] < 0)
+    return fail(QMM_INVALID_ARGUMENT, "%s: packed has %" PRId64 " bytes", function, packed.sizes[0]);
   *rhs = qmm::sized<qmm_rhs>();
   return qmm_rhs_open(data(packed), static_cast<size_t>(packed.sizes[0]), rhs);
 }

@@ -69,13 +69,10 @@ qmm_status qmm_matmul(const qmm_matmul_args* args) { return qmm::matmul(args); }
 
 qmm_status qmm_scratch_size(const qmm_matmul_args* args, size_t* size) { return qmm::scratch_size(args, size); }
 
-qmm_status qmm_lhs_size(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, size_t* size) {
-  return qmm::lhs_size(lhs_kind, desc, m, size);
-}
+qmm_status qmm_lhs_size(const qmm_matmul_args* args, size_t* size) { return qmm::lhs_size(args, size); }
 
-qmm_status qmm_quantize_lhs(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const float* x, int64_t x_row_stride,
-                            int64_t x_col_stride, void* lhs, size_t lhs_size) {
-  return qmm::quantize_lhs(lhs_kind, desc, m, x, x_row_stride, x_col_stride, lhs, lhs_size);
+qmm_status qmm_quantize_lhs(const qmm_matmul_args* args, void* lhs, size_t lhs_size) {
+  return qmm::quantize_lhs(args, lhs, lhs_size);
 }
 
 uint64_t qmm_cpu_features(void) {

@@ -126,11 +126,18 @@ void time_fork_join(State& state, qmm_task task, int64_t idle_us) {
 void time_quantize_lhs(State& state, int64_t k, const Format& format, int64_t m) {
   const qmm_rhs_desc desc = describe({16, k}, format);
   const auto x = random_floats(m * k);
+  qmm_matmul_args args = {};
+  args.struct_size = sizeof args;
+  args.lhs_kind = QMM_LHS_S8;
+  args.desc = &desc;
+  args.m = m;
+  args.x = x.get();
+  args.x_row_stride = k;
   size_t size;
-  require(qmm_lhs_size(QMM_LHS_S8, &desc, m, &size));
+  require(qmm_lhs_size(&args, &size));
   const auto lhs = allocate<std::byte>(size);
   settle("libqmm");
-  for (auto _ : state) require(qmm_quantize_lhs(QMM_LHS_S8, &desc, m, x.get(), k, 1, lhs.get(), size));
+  for (auto _ : state) require(qmm_quantize_lhs(&args, lhs.get(), size));
   state.counters["GB/s"] = Counter(4e-9 * double(m) * double(k), Counter::kIsIterationInvariantRate);
 }
 

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O3")
-set(CMAKE_C_FLAGS_RELEASE "-O3")
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 # Flags of every target of the project.
 function(qmm_flags target)
@@ -13,7 +10,7 @@ function(qmm_flags target)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF C_EXTENSIONS OFF)
   # Contraction would fuse a multiplication and an addition where the contract rounds both.
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -ffp-contract=off)
-  if(PROJECT_IS_TOP_LEVEL)
+  if(QMM_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
   if(QMM_SANITIZE)

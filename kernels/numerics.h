@@ -7,6 +7,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__FAST_MATH__)
+#error "-ffast-math would change the results"
+#endif
+
 namespace qmm {
 
 enum class Scale : int { F32, F16, BF16 };  // QMM_F32 ...

@@ -13,6 +13,7 @@ thread_local void* kept = nullptr;
 thread_local size_t kept_capacity = 0;
 
 pthread_key_t key;
+bool has_key = false;
 pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void keep(void* memory, size_t capacity) {
@@ -24,7 +25,7 @@ void keep(void* memory, size_t capacity) {
 // Other destructors of the thread may run after this one, and call the library again.
 void at_thread_end(void*) { keep(nullptr, 0); }
 
-void make_key() { pthread_key_create(&key, at_thread_end); }
+void make_key() { has_key = pthread_key_create(&key, at_thread_end) == 0; }
 
 }  // namespace
 
@@ -43,13 +44,12 @@ Arena::Arena(size_t size) {
 }
 
 Arena::~Arena() {
-  if (capacity_ <= kept_capacity) {
-    std::free(memory_);
-    return;
-  }
-  keep(memory_, capacity_);
   pthread_once(&once, make_key);
-  pthread_setspecific(key, memory_);
+  // Without a key, nothing would free it when the thread ends.
+  if (capacity_ > kept_capacity && has_key && pthread_setspecific(key, memory_) == 0)
+    keep(memory_, capacity_);
+  else
+    std::free(memory_);
 }
 
 }  // namespace qmm

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "choose.h"
 
-#include <atomic>
+#include <pthread.h>
+
+#include <cstdio>
 #include <cstdlib>
 
 #include "cpu.h"
@@ -16,7 +18,22 @@ constexpr Kernel kTable[] = {
 #undef QMM_KERNEL
 };
 
-constexpr uint64_t kUnread = ~uint64_t(0), kBadCap = kUnread - 1;
+static_assert(int(Scale::F32) == QMM_F32 && int(Scale::F16) == QMM_F16 && int(Scale::BF16) == QMM_BF16);
+static_assert(int(Offset::Symmetric) == QMM_SYMMETRIC && int(Offset::Zeros) == QMM_ZEROS &&
+              int(Offset::Mins) == QMM_MINS);
+
+// What this process found when it first asked.
+struct Found {
+  uint64_t features;
+  char bad_cap[64];  // QMM_MAX_ISA, where it names no level
+};
+Found found = {};
+
+void find() {
+  const char* cap = std::getenv("QMM_MAX_ISA");
+  found.features = decode_cpu(read_cpu_words());
+  if (!cap_features(cap, &found.features)) std::snprintf(found.bad_cap, sizeof found.bad_cap, "%s", cap);
+}
 
 }  // namespace
 
@@ -30,18 +47,11 @@ const Kernel* choose(uint64_t features, Lhs lhs, int bits, int64_t m) {
 }
 
 qmm_status process_features(uint64_t* features) {
-  static std::atomic<uint64_t> cached{kUnread};
-  uint64_t value = cached.load(std::memory_order_relaxed);
-  if (value == kUnread) {
-    value = decode_cpu(read_cpu_words());
-    if (!cap_features(std::getenv("QMM_MAX_ISA"), &value)) value = kBadCap;
-    cached.store(value, std::memory_order_relaxed);
-  }
-  if (value == kBadCap) {
-    const char* cap = std::getenv("QMM_MAX_ISA");
-    return fail(QMM_INVALID_ARGUMENT, "QMM_MAX_ISA is \"%s\"; it must be scalar or avx2", cap ? cap : "");
-  }
-  *features = value;
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, find);
+  if (found.bad_cap[0] != '\0')
+    return fail(QMM_INVALID_ARGUMENT, "QMM_MAX_ISA is \"%s\"; it must be scalar or avx2", found.bad_cap);
+  *features = found.features;
   return QMM_OK;
 }
 

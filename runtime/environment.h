@@ -23,6 +23,8 @@ class FloatEnvironment {
     asm volatile("msr fpcr, %0" : : "r"(uint64_t(0)));
   }
   ~FloatEnvironment() { asm volatile("msr fpcr, %0" : : "r"(saved_)); }
+#else
+#error "libqmm knows the floating-point environment of x86-64 and AArch64"
 #endif
   FloatEnvironment(const FloatEnvironment&) = delete;
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;

@@ -15,6 +15,10 @@ Struct sized() {
   return object;
 }
 
+// Checks the struct_size with which a struct of qmm.h begins: at least `known`, the size of this version's, and no
+// field set that only a later version has.
+qmm_status check_struct(const char* function, const char* name, const void* object, size_t known);
+
 // Keeps the sentence for this thread and returns the status.
 [[gnu::format(printf, 2, 3)]] qmm_status fail(qmm_status status, const char* format, ...);
 

@@ -15,11 +15,8 @@ constexpr int64_t kMaxExtent = int64_t(1) << 40;
 }  // namespace
 
 qmm_status make_layout(const char* function, const qmm_rhs_desc* desc, Layout* layout) {
-  if (desc == nullptr) return fail(QMM_INVALID_ARGUMENT, "%s: desc is null", function);
+  QMM_TRY(check_struct(function, "desc", desc, sizeof *desc));
   const qmm_rhs_desc& d = *desc;
-  if (d.struct_size < sizeof d)
-    return fail(QMM_INVALID_ARGUMENT, "%s: desc->struct_size is %zu; it must be at least %zu", function, d.struct_size,
-                sizeof d);
   if (d.n < 0 || d.k < 0 || d.n > kMaxExtent || d.k > kMaxExtent)
     return fail(QMM_INVALID_ARGUMENT, "%s: the shape [n, k] is [%" PRId64 ", %" PRId64 "]; extents are 0 to 2^40",
                 function, d.n, d.k);
@@ -33,8 +30,8 @@ qmm_status make_layout(const char* function, const qmm_rhs_desc* desc, Layout* l
                 function, d.scale_dtype);
   if (d.group != d.k && (d.group <= 0 || d.group > d.k || d.group % 8 != 0))
     return fail(QMM_INVALID_ARGUMENT,
-                "%s: group is %" PRId64 "; it must be a multiple of 8 below k = %" PRId64 ", or k", function, d.group,
-                d.k);
+                "%s: group is %" PRId64 "; it must be a multiple of 8 below k = %" PRId64 ", or k itself", function,
+                d.group, d.k);
   if (d.reserved != 0)
     return fail(QMM_INVALID_ARGUMENT, "%s: desc->reserved is %d; it must be 0", function, d.reserved);
 
@@ -81,9 +78,7 @@ qmm_status open_packed(const void* packed, size_t size, qmm_rhs* rhs) {
   const char* function = "qmm_rhs_open";
   if (packed == nullptr || rhs == nullptr)
     return fail(QMM_INVALID_ARGUMENT, "%s: %s is null", function, packed == nullptr ? "packed" : "rhs");
-  if (rhs->struct_size < sizeof *rhs)
-    return fail(QMM_INVALID_ARGUMENT, "%s: rhs->struct_size is %zu; it must be at least %zu", function,
-                rhs->struct_size, sizeof *rhs);
+  QMM_TRY(check_struct(function, "rhs", rhs, sizeof *rhs));
   if (size < sizeof(Header))
     return fail(QMM_INVALID_PACKED, "%s: %zu bytes are less than the header's %zu", function, size, sizeof(Header));
   Header header;
@@ -130,6 +125,7 @@ uint64_t checksum(const void* packed, int64_t size) {
     std::memcpy(&word, bytes + i, 8);
     if (i == int64_t(offsetof(Header, checksum))) word = 0;
     hash = (hash ^ word) * 0x100000001b3;
+    hash ^= hash >> 32;
   }
   return hash;
 }

@@ -67,8 +67,8 @@ Header make_header(const qmm_rhs_desc& desc, const Layout& layout);
 // Checks the header of packed weights against the layout of what it says they are.
 qmm_status open_packed(const void* packed, size_t size, qmm_rhs* rhs);
 
-// FNV-1a, 64 bits wide, over 8-byte words instead of bytes: each step is one-to-one, so no change of one word is
-// missed.
+// FNV-1a, 64 bits wide, over 8-byte words instead of bytes, with the upper half folded down at each step (a
+// multiplication alone carries nothing down). Each step is one-to-one, so no change of one word is missed.
 uint64_t checksum(const void* packed, int64_t size);
 
 }  // namespace qmm

@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kNan = __builtin_nanf("");
 
-struct Quantizer {
+struct RowQuantizer {
   float inverse;  // 0: all codes are 0
   float scale;
 };
@@ -23,7 +23,7 @@ uint32_t amax_bits(const float* x, int64_t stride, int64_t count) {
   return amax;
 }
 
-Quantizer find_quantizer(const float* x, int64_t stride, int64_t count) {
+RowQuantizer find_quantizer(const float* x, int64_t stride, int64_t count) {
   const float amax = bit_copy<float>(amax_bits(x, stride, count));
   if (!is_finite(amax)) return {0, kNan};
   const float inverse = 127.0f / amax;
@@ -86,6 +86,10 @@ PackedLhs place_lhs(const LhsLayout& layout, int64_t rows, void* memory) {
 }
 
 void pack_lhs_row(const LhsLayout& layout, const LhsSource& source, int64_t from, const PackedLhs& lhs, int64_t to) {
+  if (layout.k == 0) {  // X need not exist
+    if (lhs.token_scales != nullptr) lhs.token_scales[to] = 0;
+    return;
+  }
   const float* x = source.x + from / source.m * source.batch_stride + from % source.m * source.row_stride;
   const int64_t stride = source.col_stride;  // compilers make a vector loop of the stride 1
   const int64_t padding = layout.stride - layout.k;
@@ -104,7 +108,7 @@ void pack_lhs_row(const LhsLayout& layout, const LhsSource& source, int64_t from
   }
 
   int8_t* row = static_cast<int8_t*>(lhs.values) + to * layout.stride;
-  Quantizer quantizer{};
+  RowQuantizer quantizer{};
   if (lhs.token_scales != nullptr) {
     quantizer = find_quantizer(x, stride, layout.k);
     lhs.token_scales[to] = quantizer.scale;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The matmul: argument checks, then blocks over M, panels and K, in an order that never changes a bit.
+// The matmul: blocks over M, panels and K, in an order that never changes a bit.
 #pragma once
 
 #include "choose.h"
-#include "lhs.h"
 
 namespace qmm {
 
@@ -15,9 +14,8 @@ qmm_status matmul(const qmm_matmul_args* args, const Kernel* forced = nullptr);
 qmm_status scratch_size(const qmm_matmul_args* args, size_t* size, const Kernel* forced = nullptr);
 
 // What the C functions of these names do.
-qmm_status lhs_size(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, size_t* size);
-qmm_status quantize_lhs(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const float* x, int64_t x_row_stride,
-                        int64_t x_col_stride, void* lhs, size_t lhs_size);
+qmm_status lhs_size(const qmm_matmul_args* args, size_t* size);
+qmm_status quantize_lhs(const qmm_matmul_args* args, void* lhs, size_t lhs_size);
 qmm_status kernel_name(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const char** name);
 
 }  // namespace qmm

@@ -40,9 +40,10 @@ class Pool {
     for (int64_t i = 0; i < workers_; ++i) pthread_join(threads_[i], nullptr);
     workers_ = 0;
     stop_.store(false);
-    // Signals are the host's business: workers take none.
+    // Signals are the host's business: workers take none, but for those that a fault of their own raises.
     sigset_t all, before;
     sigfillset(&all);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (workers_ < num_threads - 1 && pthread_create(&threads_[workers_], nullptr, work, this) == 0) ++workers_;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -144,18 +145,25 @@ void run_in_pool(void*, qmm_task task, void* arg, int64_t count) {
 pthread_mutex_t default_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit qmm_threads default_value = {sizeof(qmm_threads), 1, run_here, nullptr};
 
-void after_fork() {
+// The default is whole when a process forks.
+void before_fork() { pthread_mutex_lock(&default_mutex); }
+void after_fork_in_parent() { pthread_mutex_unlock(&default_mutex); }
+void after_fork_in_child() {
   pthread_mutex_init(&default_mutex, nullptr);
   pool.after_fork();
   if (default_value.parallel_for == run_in_pool) default_value = {sizeof(qmm_threads), 1, run_here, nullptr};
 }
 
-void register_after_fork() { pthread_atfork(nullptr, nullptr, after_fork); }
+void register_fork_handlers() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
 
-// Every call comes by here, and a fork may happen in any.
-void lock_default() {
+// Every use of the pool comes by here first, and a fork may happen in any.
+void expect_forks() {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, register_after_fork);
+  pthread_once(&once, register_fork_handlers);
+}
+
+void lock_default() {
+  expect_forks();
   pthread_mutex_lock(&default_mutex);
 }
 
@@ -165,7 +173,8 @@ void set_default(const qmm_threads& value) {
   pthread_mutex_unlock(&default_mutex);
 }
 
-// The cgroup's quota of CPUs, rounded up; 0 where there is none. Version 2: cpu.max of the group and all above it.
+// The cgroup's quota of whole CPUs, at least 1; 0 where there is none. Version 2: cpu.max of the group and all above
+// it.
 int64_t cgroup_cpus() {
   int64_t least = 0;
 #if defined(__linux__)
@@ -183,7 +192,7 @@ int64_t cgroup_cpus() {
     if (std::FILE* max = std::fopen(path, "re")) {
       int64_t quota, period;
       if (std::fscanf(max, "%" SCNd64 " %" SCNd64, &quota, &period) == 2 && quota > 0 && period > 0) {
-        const int64_t cpus = (quota + period - 1) / period;
+        const int64_t cpus = quota < period ? 1 : quota / period;
         if (least == 0 || cpus < least) least = cpus;
       }
       std::fclose(max);
@@ -205,8 +214,8 @@ void run_here(void*, qmm_task task, void* arg, int64_t count) {
 int64_t max_threads() {
   int64_t cpus = 1;
 #if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
+  cpu_set_t sets[64];  // the kernel's mask may be longer than one
+  if (sched_getaffinity(0, sizeof sets, sets) == 0) cpus = CPU_COUNT_S(sizeof sets, sets);
 #endif
   const int64_t quota = cgroup_cpus();
   if (quota > 0 && quota < cpus) cpus = quota;
@@ -221,9 +230,7 @@ qmm_threads default_threads() {
 }
 
 qmm_status check_threads(const char* function, const qmm_threads& threads) {
-  if (threads.struct_size < sizeof threads)
-    return fail(QMM_INVALID_ARGUMENT, "%s: threads->struct_size is %zu; it must be at least %zu", function,
-                threads.struct_size, sizeof threads);
+  QMM_TRY(check_struct(function, "threads", &threads, sizeof threads));
   if (threads.num_threads < 1 || threads.num_threads > kMaxThreads)
     return fail(QMM_INVALID_ARGUMENT, "%s: num_threads is %" PRId64 "; it must be 1 to %" PRId64, function,
                 threads.num_threads, kMaxThreads);
@@ -236,6 +243,7 @@ qmm_status set_num_threads(int64_t num_threads) {
                 num_threads, kMaxThreads);
   const int64_t allowed = max_threads();
   if (num_threads > allowed) num_threads = allowed;
+  expect_forks();
   pool.lock();
   const bool started = pool.resize(num_threads);
   const int64_t got = pool.num_threads();

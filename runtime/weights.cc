@@ -38,6 +38,9 @@ void set_code(int32_t bits, uint8_t* row, int64_t k, int code) {
 
 qmm_status check_array(const char* function, const char* name, const void* data, int64_t rows, int64_t columns,
                        int64_t stride, int64_t element) {
+  if (stride < 0)
+    return fail(QMM_INVALID_ARGUMENT, "%s: the row stride of %s is %" PRId64 "; it must not be negative", function,
+                name, stride);
   if (rows == 0 || columns == 0) return QMM_OK;
   if (data == nullptr)
     return fail(QMM_INVALID_ARGUMENT, "%s: %s of shape [%" PRId64 ", %" PRId64 "] are null", function, name, rows,
@@ -56,11 +59,8 @@ qmm_status check_array(const char* function, const char* name, const void* data,
 
 qmm_status check_weights(const char* function, const qmm_rhs_desc& desc, const Layout& layout,
                          const qmm_weights* weights, bool input) {
-  if (weights == nullptr) return fail(QMM_INVALID_ARGUMENT, "%s: weights is null", function);
+  QMM_TRY(check_struct(function, "weights", weights, sizeof *weights));
   const qmm_weights& w = *weights;
-  if (w.struct_size < sizeof w)
-    return fail(QMM_INVALID_ARGUMENT, "%s: weights->struct_size is %zu; it must be at least %zu", function,
-                w.struct_size, sizeof w);
   const int64_t scale_size = dtype_size(desc.scale_dtype);
   QMM_TRY(check_array(function, "codes", w.codes, desc.n, ceil_div(desc.k * desc.bits, 8), w.codes_stride, 1));
   QMM_TRY(check_array(function, "scales", w.scales, desc.n, layout.groups, w.scales_stride, scale_size));
@@ -71,7 +71,7 @@ qmm_status check_weights(const char* function, const qmm_rhs_desc& desc, const L
   }
   QMM_TRY(check_array(function, desc.offset == QMM_ZEROS ? "zeros" : "mins", w.offsets, desc.n, layout.groups,
                       w.offsets_stride, desc.offset == QMM_ZEROS ? 1 : scale_size));
-  if (input && desc.offset == QMM_ZEROS && desc.bits == 4)
+  if (input && desc.offset == QMM_ZEROS && desc.bits == 4 && layout.groups > 0)
     for (int64_t n = 0; n < desc.n; ++n)
       for (int64_t g = 0; g < layout.groups; ++g)
         if (const int zero = static_cast<const int8_t*>(w.offsets)[n * w.offsets_stride + g]; zero < 0 || zero > 16)
@@ -81,11 +81,8 @@ qmm_status check_weights(const char* function, const qmm_rhs_desc& desc, const L
 }
 
 qmm_status check_rhs(const char* function, const qmm_rhs* rhs, Layout* layout) {
-  if (rhs == nullptr || rhs->packed == nullptr)
-    return fail(QMM_INVALID_ARGUMENT, "%s: %s is null", function, rhs == nullptr ? "rhs" : "rhs->packed");
-  if (rhs->struct_size < sizeof *rhs)
-    return fail(QMM_INVALID_ARGUMENT, "%s: rhs->struct_size is %zu; it must be at least %zu", function,
-                rhs->struct_size, sizeof *rhs);
+  QMM_TRY(check_struct(function, "rhs", rhs, sizeof *rhs));
+  if (rhs->packed == nullptr) return fail(QMM_INVALID_ARGUMENT, "%s: rhs->packed is null", function);
   QMM_TRY(make_layout(function, &rhs->desc, layout));
   if (static_cast<uint64_t>(layout->size) > rhs->packed_size)
     return fail(QMM_INVALID_ARGUMENT, "%s: rhs holds %zu bytes; its shape takes %" PRId64 "; open it by qmm_rhs_open",
@@ -128,7 +125,7 @@ qmm_status pack(const qmm_rhs_desc* desc, const qmm_weights* weights, void* pack
   auto* bytes = static_cast<uint8_t*>(packed);
   Header header = make_header(*desc, layout);
   std::memcpy(bytes, &header, sizeof header);
-  for (int64_t p = 0; p < layout.panels; ++p)
+  for (int64_t p = 0; desc->k > 0 && p < layout.panels; ++p)
     pack_panel(*desc, layout, *weights, p, bytes + sizeof header + p * layout.panel_stride);
   header.checksum = checksum(bytes, layout.size);
   std::memcpy(bytes, &header, sizeof header);
@@ -141,7 +138,7 @@ qmm_status unpack(const qmm_rhs* rhs, const qmm_weights* weights) {
   const qmm_rhs_desc& desc = rhs->desc;
   QMM_TRY(check_weights("qmm_unpack", desc, layout, weights, false));
   const int64_t scale_size = dtype_size(desc.scale_dtype);
-  for (int64_t n = 0; n < desc.n; ++n) {
+  for (int64_t n = 0; desc.k > 0 && n < desc.n; ++n) {
     const int64_t c = n % kPanel;
     const uint8_t* panel = first_panel(*rhs) + n / kPanel * layout.panel_stride;
     uint8_t* row = static_cast<uint8_t*>(weights->codes) + n * weights->codes_stride;
@@ -172,7 +169,7 @@ qmm_status verify(const qmm_rhs* rhs) {
 
 namespace {
 
-struct Quantizer {
+struct GroupQuantizer {
   float scale;
   float base;  // what code 0 stands for is base: w = (code - zero) * scale, or code * scale + base for mins
   int zero;
@@ -182,7 +179,7 @@ float clamp(float x, float lo, float hi) { return x < lo ? lo : x > hi ? hi : x;
 // Wide enough for any code, and small enough for round_even.
 float ratio(float w, float scale) { return scale == 0 ? 0 : clamp(w / scale, -4096, 4096); }
 
-Quantizer find_quantizer(const qmm_rhs_desc& desc, const float* w, int64_t count) {
+GroupQuantizer find_quantizer(const qmm_rhs_desc& desc, const float* w, int64_t count) {
   float lo = desc.offset == QMM_MINS ? w[0] : 0, hi = lo;
   for (int64_t k = 0; k < count; ++k) {
     lo = w[k] < lo ? w[k] : lo;
@@ -207,7 +204,7 @@ qmm_status quantize(const qmm_rhs_desc* desc, const float* w, int64_t w_stride, 
   QMM_TRY(check_weights(function, *desc, layout, weights, false));
   QMM_TRY(check_array(function, "w", w, desc->n, desc->k, w_stride, 4));
   const auto for_each = [&](auto&& use) -> qmm_status {
-    for (int64_t n = 0; n < desc->n; ++n)
+    for (int64_t n = 0; desc->k > 0 && n < desc->n; ++n)
       for (int64_t g = 0; g < layout.groups; ++g) {
         const int64_t begin = g * desc->group, rest = desc->k - begin;
         QMM_TRY(use(n, g, begin, rest < desc->group ? rest : desc->group));
@@ -219,7 +216,7 @@ qmm_status quantize(const qmm_rhs_desc* desc, const float* w, int64_t w_stride, 
     for (int64_t k = begin; k < begin + count; ++k)
       if (!is_finite(w[n * w_stride + k]))
         return fail(QMM_INVALID_ARGUMENT, "%s: w[%" PRId64 ", %" PRId64 "] is not finite", function, n, k);
-    const Quantizer q = find_quantizer(*desc, w + n * w_stride + begin, count);
+    const GroupQuantizer q = find_quantizer(*desc, w + n * w_stride + begin, count);
     if (!is_finite(q.scale) || !is_finite(q.base))
       return fail(QMM_INVALID_ARGUMENT,
                   "%s: the scale or min of row %" PRId64 ", group %" PRId64 " is too large for scale_dtype %d",
@@ -228,7 +225,7 @@ qmm_status quantize(const qmm_rhs_desc* desc, const float* w, int64_t w_stride, 
   }));
   const float lowest = desc->bits == 4 ? 0 : -128, highest = desc->bits == 4 ? 15 : 127;
   return for_each([&](int64_t n, int64_t g, int64_t begin, int64_t count) {
-    const Quantizer q = find_quantizer(*desc, w + n * w_stride + begin, count);
+    const GroupQuantizer q = find_quantizer(*desc, w + n * w_stride + begin, count);
     uint8_t* row = static_cast<uint8_t*>(weights->codes) + n * weights->codes_stride;
     for (int64_t k = begin; k < begin + count; ++k) {
       const float code = round_even(ratio(w[n * w_stride + k] - q.base, q.scale)) + static_cast<float>(q.zero);

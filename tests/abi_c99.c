@@ -36,7 +36,7 @@ int main(void) {
   static const char* const kinds[] = {"f32 lhs", "s8 lhs", "s8 lhs by token"};
   qmm_rhs_desc desc = {sizeof desc, N, K, GROUP, 4, QMM_MINS, QMM_F32, 0};
   qmm_weights weights = {sizeof weights, codes, K / 2, scales, G, mins, G};
-  qmm_rhs rhs = {sizeof rhs, {0}, NULL, 0};
+  qmm_rhs rhs;
   qmm_matmul_args args;
   const int64_t ids[1] = {N - 1};
   const char* kernel;
@@ -58,6 +58,8 @@ int main(void) {
   check(qmm_packed_size(&desc, &packed_size), "qmm_packed_size");
   packed = malloc(packed_size);
   check(qmm_pack(&desc, &weights, packed, packed_size), "qmm_pack");
+  memset(&rhs, 0, sizeof rhs);
+  rhs.struct_size = sizeof rhs;
   check(qmm_rhs_open(packed, packed_size, &rhs), "qmm_rhs_open");
   check(qmm_rhs_verify(&rhs), "qmm_rhs_verify");
   check(qmm_dequantize_rows(&rhs, ids, 1, y, K), "qmm_dequantize_rows");
@@ -96,9 +98,9 @@ int main(void) {
     compare("  canonical weights");
 
     if (kind == QMM_LHS_F32) continue;
-    check(qmm_lhs_size(kind, &desc, M, &lhs_size), "qmm_lhs_size");
+    check(qmm_lhs_size(&args, &lhs_size), "qmm_lhs_size");
     lhs = malloc(lhs_size);
-    check(qmm_quantize_lhs(kind, &desc, M, x, K, 1, lhs, lhs_size), "qmm_quantize_lhs");
+    check(qmm_quantize_lhs(&args, lhs, lhs_size), "qmm_quantize_lhs");
     args.x = NULL;
     args.lhs = lhs;
     args.lhs_size = lhs_size;

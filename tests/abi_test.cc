@@ -54,8 +54,8 @@ struct BadDesc {
 };
 
 const BadDesc kBadDescs[] = {
-    {"struct_size", [](auto& d) { d.struct_size = sizeof d - 1; }, {"desc->struct_size is 47", "48"}},
-    {"unset struct_size", [](auto& d) { d.struct_size = 0; }, {"desc->struct_size is 0"}},
+    {"struct_size", [](auto& d) { d.struct_size = sizeof d - 1; }, {"struct_size of desc is 47", "48"}},
+    {"unset struct_size", [](auto& d) { d.struct_size = 0; }, {"struct_size of desc is 0"}},
     {"negative n", [](auto& d) { d.n = -3; }, {"[-3, 40]"}},
     {"negative k", [](auto& d) { d.k = d.group = -8; }, {"[20, -8]"}},
     {"n too large", [](auto& d) { d.n = kMany + 1; }, {"1099511627777", "2^40"}},
@@ -93,13 +93,14 @@ struct BadWeights {
 };
 
 const BadWeights kBadWeights[] = {
-    {"struct_size", [](auto& w) { w.struct_size = 55; }, {"weights->struct_size is 55", "56"}},
+    {"struct_size", [](auto& w) { w.struct_size = 55; }, {"struct_size of weights is 55", "56"}},
     {"no codes", [](auto& w) { w.codes = nullptr; }, {"codes of shape [20, 20] are null"}},
     {"no scales", [](auto& w) { w.scales = nullptr; }, {"scales of shape [20, 5] are null"}},
     {"no zeros", [](auto& w) { w.offsets = nullptr; }, {"zeros of shape [20, 5] are null"}},
+    {"negative stride", [](auto& w) { w.scales_stride = -5; }, {"stride of scales is -5", "negative"}},
     {"codes_stride", [](auto& w) { w.codes_stride = 19; }, {"stride of codes is 19", "[20, 20]"}},
     {"scales_stride", [](auto& w) { w.scales_stride = 4; }, {"stride of scales is 4", "[20, 5]"}},
-    {"offsets_stride", [](auto& w) { w.offsets_stride = -5; }, {"stride of zeros is -5", "[20, 5]"}},
+    {"offsets_stride", [](auto& w) { w.offsets_stride = 4; }, {"stride of zeros is 4", "[20, 5]"}},
     {"codes overflow", [](auto& w) { w.codes_stride = kHuge; }, {"stride of codes is 9223372036854775807"}},
     {"scales overflow", [](auto& w) { w.scales_stride = kHuge / 19 - 5; }, {"stride of scales is", "overflow"}},
     {"zeros overflow", [](auto& w) { w.offsets_stride = kHuge / 2; }, {"stride of zeros is", "overflow"}},
@@ -185,7 +186,7 @@ TEST(RhsOpen, Refuses) {
   qmm_rhs rhs = {};
   rhs.struct_size = sizeof rhs - 1;
   EXPECT_TRUE(refused(qmm_rhs_open(packed.data(), packed.size(), &rhs), QMM_INVALID_ARGUMENT,
-                      {"rhs->struct_size is 71", "72"}));
+                      {("struct_size of rhs is " + std::to_string(sizeof rhs - 1)).c_str()}));
   rhs.struct_size = sizeof rhs;
   EXPECT_TRUE(refused(qmm_rhs_open(nullptr, packed.size(), &rhs), QMM_INVALID_ARGUMENT, {"packed is null"}));
   EXPECT_TRUE(refused(qmm_rhs_open(packed.data(), packed.size(), nullptr), QMM_INVALID_ARGUMENT, {"rhs is null"}));
@@ -204,7 +205,7 @@ void for_each_bad_rhs(const qmm_rhs& good,
   use(&rhs, {"rhs->packed is null"});
   rhs = good;
   rhs.struct_size = 8;
-  use(&rhs, {"rhs->struct_size is 8"});
+  use(&rhs, {"struct_size of rhs is 8"});
   rhs = good;
   --rhs.packed_size;
   use(&rhs, {std::to_string(rhs.packed_size).c_str(), std::to_string(good.packed_size).c_str()});
@@ -324,23 +325,43 @@ TEST(Threads, Refuses) {
   }
   threads.num_threads = 2;
   threads.struct_size = 31;
-  EXPECT_TRUE(refused(qmm_set_threads(&threads), QMM_INVALID_ARGUMENT, {"threads->struct_size is 31", "32"}));
+  EXPECT_TRUE(refused(qmm_set_threads(&threads), QMM_INVALID_ARGUMENT, {"struct_size of threads is 31", "32"}));
   EXPECT_EQ(qmm_num_threads(), 1);
+}
+
+// What says how X [m, k] is quantized.
+qmm_matmul_args lhs_args(int32_t kind, const qmm_rhs_desc* desc, int64_t m, const float* x = nullptr, int64_t row = 0,
+                         int64_t col = 1) {
+  auto args = sized<qmm_matmul_args>();
+  args.lhs_kind = kind;
+  args.desc = desc;
+  args.m = m;
+  args.x = x;
+  args.x_row_stride = row;
+  args.x_col_stride = col;
+  return args;
+}
+qmm_status lhs_size(int32_t kind, const qmm_rhs_desc* desc, int64_t m, size_t* size) {
+  const qmm_matmul_args args = lhs_args(kind, desc, m);
+  return qmm_lhs_size(&args, size);
+}
+qmm_status quantize_lhs(const qmm_matmul_args& args, void* lhs, size_t size) {
+  return qmm_quantize_lhs(&args, lhs, size);
 }
 
 TEST(LhsSize, Refuses) {
   size_t size = 77;
   for_each_bad_desc([&](const qmm_rhs_desc* desc, auto words) {
-    EXPECT_TRUE(refused(qmm_lhs_size(QMM_LHS_S8, desc, 1, &size), QMM_INVALID_ARGUMENT, words));
+    EXPECT_TRUE(refused(lhs_size(QMM_LHS_S8, desc, 1, &size), QMM_INVALID_ARGUMENT, words));
   });
-  EXPECT_TRUE(refused(qmm_lhs_size(-1, &kDesc, 1, &size), QMM_INVALID_ARGUMENT, {"lhs_kind is -1"}));
-  EXPECT_TRUE(refused(qmm_lhs_size(3, &kDesc, 1, &size), QMM_INVALID_ARGUMENT, {"lhs_kind is 3", "0 to 2"}));
-  EXPECT_TRUE(refused(qmm_lhs_size(QMM_LHS_F32, &kDesc, 1, &size), QMM_INVALID_ARGUMENT, {"QMM_LHS_F32"}));
-  EXPECT_TRUE(refused(qmm_lhs_size(QMM_LHS_S8, &kDesc, -1, &size), QMM_INVALID_ARGUMENT, {"m is -1"}));
+  EXPECT_TRUE(refused(lhs_size(-1, &kDesc, 1, &size), QMM_INVALID_ARGUMENT, {"lhs_kind is -1"}));
+  EXPECT_TRUE(refused(lhs_size(3, &kDesc, 1, &size), QMM_INVALID_ARGUMENT, {"lhs_kind is 3", "0 to 2"}));
+  EXPECT_TRUE(refused(lhs_size(QMM_LHS_F32, &kDesc, 1, &size), QMM_INVALID_ARGUMENT, {"QMM_LHS_F32"}));
+  EXPECT_TRUE(refused(lhs_size(QMM_LHS_S8, &kDesc, -1, &size), QMM_INVALID_ARGUMENT, {"m is -1"}));
   for (const int64_t m : {kHuge, kHuge / 64})
-    EXPECT_TRUE(refused(qmm_lhs_size(QMM_LHS_S8, &kDesc, m, &size), QMM_INVALID_ARGUMENT,
-                        {("m is " + std::to_string(m)).c_str(), "k = 40"}));
-  EXPECT_TRUE(refused(qmm_lhs_size(QMM_LHS_S8, &kDesc, 1, nullptr), QMM_INVALID_ARGUMENT, {"size is null"}));
+    EXPECT_TRUE(refused(lhs_size(QMM_LHS_S8, &kDesc, m, &size), QMM_INVALID_ARGUMENT,
+                        {std::to_string(m).c_str(), "40", "overflow"}));
+  EXPECT_TRUE(refused(lhs_size(QMM_LHS_S8, &kDesc, 1, nullptr), QMM_INVALID_ARGUMENT, {"size is null"}));
   EXPECT_EQ(size, 77u);
 }
 
@@ -348,22 +369,22 @@ TEST(LhsSize, Refuses) {
 TEST(LhsSize, DoesNotWrap) {
   for (int64_t m = kHuge; m > 0; m = m / 3 * 2) {
     size_t size = 0;
-    const bool fits = qmm_lhs_size(QMM_LHS_S8, &kDesc, m, &size) == QMM_OK;
+    const bool fits = lhs_size(QMM_LHS_S8, &kDesc, m, &size) == QMM_OK;
     EXPECT_TRUE(!fits || size / 40 > static_cast<size_t>(m)) << m;
   }
 }
 
 TEST(QuantizeLhs, Refuses) {
   size_t size;
-  ASSERT_EQ(qmm_lhs_size(QMM_LHS_S8, &kDesc, 2, &size), QMM_OK);
+  ASSERT_EQ(lhs_size(QMM_LHS_S8, &kDesc, 2, &size), QMM_OK);
   std::vector<uint8_t> lhs(size, 0xa5);
   const std::vector<float> x(80, 1.0f);
   for_each_bad_desc([&](const qmm_rhs_desc* desc, auto words) {
-    EXPECT_TRUE(
-        refused(qmm_quantize_lhs(QMM_LHS_S8, desc, 2, x.data(), 40, 1, lhs.data(), size), QMM_INVALID_ARGUMENT, words));
+    EXPECT_TRUE(refused(quantize_lhs(lhs_args(QMM_LHS_S8, desc, 2, x.data(), 40), lhs.data(), size),
+                        QMM_INVALID_ARGUMENT, words));
   });
   const auto quantize = [&](int kind, int64_t m, const float* from, int64_t row, int64_t col, void* to, size_t bytes) {
-    return qmm_quantize_lhs(kind, &kDesc, m, from, row, col, to, bytes);
+    return quantize_lhs(lhs_args(kind, &kDesc, m, from, row, col), to, bytes);
   };
   const float* const from = x.data();
   uint8_t* const to = lhs.data();
@@ -414,9 +435,9 @@ struct Call {
   }
   void use_lhs() {
     size_t size;
-    ASSERT_EQ(qmm_lhs_size(args.lhs_kind, &weights.desc, 2, &size), QMM_OK);
+    ASSERT_EQ(lhs_size(args.lhs_kind, &weights.desc, 2, &size), QMM_OK);
     lhs.resize(size);
-    ASSERT_EQ(qmm_quantize_lhs(args.lhs_kind, &weights.desc, 2, x.data(), 40, 1, lhs.data(), size), QMM_OK);
+    ASSERT_EQ(qmm_quantize_lhs(&args, lhs.data(), size), QMM_OK);
     args.x = nullptr;
     args.lhs = lhs.data();
     args.lhs_size = size;
@@ -434,12 +455,18 @@ struct Call {
 };
 
 // Refused by qmm_matmul, nothing written, and by qmm_scratch_size with the same words.
-testing::AssertionResult matmul_refused(Call& call, qmm_status want, std::initializer_list<const char*> words) {
+// `by_place`: what is wrong is where the arrays are, which does not count for the size of scratch.
+testing::AssertionResult matmul_refused(Call& call, qmm_status want, std::initializer_list<const char*> words,
+                                        bool by_place = false) {
   testing::AssertionResult result = refused(qmm_matmul(&call.args), want, words);
   if (!result) return result;
   if (!refused(want, want, {"qmm_matmul: "})) return testing::AssertionFailure() << qmm_last_error();
   if (!call.untouched()) return testing::AssertionFailure() << "y was written";
   size_t size = 77;
+  if (by_place) {
+    if (qmm_scratch_size(&call.args, &size) != QMM_OK) return testing::AssertionFailure() << qmm_last_error();
+    return testing::AssertionSuccess();
+  }
   result = refused(qmm_scratch_size(&call.args, &size), want, words);
   if (!result || size == 77) return result;
   return testing::AssertionFailure() << "size was written";
@@ -450,10 +477,11 @@ struct BadCall {
   std::function<void(Call&)> damage;
   qmm_status status;
   std::initializer_list<const char*> words;
+  bool by_place = false;
 };
 
 const BadCall kBadCalls[] = {
-    {"struct_size", [](Call& c) { c.args.struct_size = 8; }, QMM_INVALID_ARGUMENT, {"args->struct_size is 8"}},
+    {"struct_size", [](Call& c) { c.args.struct_size = 8; }, QMM_INVALID_ARGUMENT, {"struct_size of args is 8"}},
     {"lhs_kind below", [](Call& c) { c.args.lhs_kind = -1; }, QMM_INVALID_ARGUMENT, {"lhs_kind is -1"}},
     {"lhs_kind above", [](Call& c) { c.args.lhs_kind = 3; }, QMM_INVALID_ARGUMENT, {"lhs_kind is 3", "0 to 2"}},
     {"x_dtype", [](Call& c) { c.args.x_dtype = QMM_F16; }, QMM_UNSUPPORTED, {"x_dtype is 1"}},
@@ -495,8 +523,8 @@ const BadCall kBadCalls[] = {
      },
      QMM_INVALID_ARGUMENT,
      {"[3, 2] is 17"}},
-    {"no x", [](Call& c) { c.args.x = nullptr; }, QMM_INVALID_ARGUMENT, {"x is null"}},
-    {"no y", [](Call& c) { c.args.y = nullptr; }, QMM_INVALID_ARGUMENT, {"y is null"}},
+    {"no x", [](Call& c) { c.args.x = nullptr; }, QMM_INVALID_ARGUMENT, {"x is null"}, true},
+    {"no y", [](Call& c) { c.args.y = nullptr; }, QMM_INVALID_ARGUMENT, {"y is null"}, true},
     {"x row stride", [](Call& c) { c.args.x_row_stride = -40; }, QMM_INVALID_ARGUMENT, {"strides of x", "row -40"}},
     {"x col stride", [](Call& c) { c.args.x_col_stride = -1; }, QMM_INVALID_ARGUMENT, {"strides of x", "column -1"}},
     {"x batch stride", [](Call& c) { c.args.x_batch_stride = -1; }, QMM_INVALID_ARGUMENT, {"strides of x", "batch -1"}},
@@ -509,7 +537,8 @@ const BadCall kBadCalls[] = {
        c.args.x_row_stride = kHuge / 8;
      },
      QMM_INVALID_ARGUMENT,
-     {"x reaches past the end of memory"}},
+     {"x reaches past the end of memory"},
+     true},
     {"y row stride", [](Call& c) { c.args.y_row_stride = -20; }, QMM_INVALID_ARGUMENT, {"strides of y", "row -20"}},
     {"y overflows", [](Call& c) { c.args.y_row_stride = kHuge; }, QMM_INVALID_ARGUMENT, {"strides of y"}},
     {"y rows alias", [](Call& c) { c.args.y_row_stride = 19; }, QMM_INVALID_ARGUMENT, {"row 19", "share memory"}},
@@ -530,9 +559,9 @@ const BadCall kBadCalls[] = {
      },
      QMM_INVALID_ARGUMENT,
      {"batch 19", "share memory"}},
-    {"y is x", [](Call& c) { c.args.y = c.x.data(); }, QMM_INVALID_ARGUMENT, {"x (320 bytes", "y (160 bytes"}},
-    {"y begins in x", [](Call& c) { c.args.y = c.x.data() + 79; }, QMM_INVALID_ARGUMENT, {"overlap"}},
-    {"x begins in y", [](Call& c) { c.args.x = c.y.data() + 39; }, QMM_INVALID_ARGUMENT, {"overlap"}},
+    {"y is x", [](Call& c) { c.args.y = c.x.data(); }, QMM_INVALID_ARGUMENT, {"x (320 bytes", "y (160 bytes"}, true},
+    {"y begins in x", [](Call& c) { c.args.y = c.x.data() + 79; }, QMM_INVALID_ARGUMENT, {"overlap"}, true},
+    {"x begins in y", [](Call& c) { c.args.x = c.y.data() + 39; }, QMM_INVALID_ARGUMENT, {"overlap"}, true},
     {"thread count",
      [](Call& c) {
        static auto threads = sized<qmm_threads>();
@@ -546,7 +575,7 @@ const BadCall kBadCalls[] = {
        c.args.threads = &threads;
      },
      QMM_INVALID_ARGUMENT,
-     {"threads->struct_size is 0"}},
+     {"struct_size of threads is 0"}},
 };
 
 TEST(Matmul, Refuses) {
@@ -559,7 +588,7 @@ TEST(Matmul, Refuses) {
       SCOPED_TRACE(testing::Message() << bad.name << ", lhs kind " << lhs_kind);
       Call call(lhs_kind);
       bad.damage(call);
-      EXPECT_TRUE(matmul_refused(call, bad.status, bad.words));
+      EXPECT_TRUE(matmul_refused(call, bad.status, bad.words, bad.by_place));
     }
   Call call;
   EXPECT_TRUE(refused(qmm_scratch_size(&call.args, nullptr), QMM_INVALID_ARGUMENT, {"size is null"}));
@@ -591,10 +620,13 @@ TEST(Matmul, RefusesAnotherLhs) {
   const BadCall bad_calls[] = {
       {"x too", [](Call& c) { c.args.x = c.x.data(); }, QMM_INVALID_ARGUMENT, {"either x or lhs"}},
       {"f32", [](Call& c) { c.args.lhs_kind = QMM_LHS_F32; }, QMM_INVALID_ARGUMENT, {"QMM_LHS_F32"}},
-      {"batch", [](Call& c) { c.args.batch = 2; }, QMM_INVALID_ARGUMENT, {"batch is 2"}},
+      {"batch", [](Call& c) { c.args.batch = 2; }, QMM_INVALID_ARGUMENT, {"rows 2", "has kind 1, rows 4"}},
       {"cut off", [](Call& c) { c.args.lhs_size = 4; }, QMM_INVALID_ARGUMENT, {"lhs_size is 4"}},
       {"too small", [](Call& c) { --c.args.lhs_size; }, QMM_INVALID_ARGUMENT, {"lhs_size is "}},
-      {"m", [](Call& c) { c.args.m = 1; }, QMM_INVALID_ARGUMENT, {"as kind 1, m 2, k 40, group 8", "has kind 1, m 1"}},
+      {"m",
+       [](Call& c) { c.args.m = 1; },
+       QMM_INVALID_ARGUMENT,
+       {"as kind 1, rows 2, k 40, group 8", "has kind 1, rows 1"}},
       {"mark", [](Call& c) { c.lhs[0] ^= 1; }, QMM_INVALID_ARGUMENT, {"this call has kind 1"}},
       {"kind",
        [](Call& c) { c.args.lhs_kind = QMM_LHS_S8_TOKEN; },
@@ -674,36 +706,176 @@ TEST(Matmul, TakesScratchAtAnyAddress) {
 }
 
 // A caller of a later version, whose structs are longer.
-TEST(Matmul, AcceptsFutureStructs) {
-  struct {
-    qmm_matmul_args args;
-    char more[64];
-  } future = {};
+// A struct of a later version: longer by fields that this one does not know.
+template <class Struct>
+struct Future {
+  explicit Future(const Struct& now) : object(now) { object.struct_size = sizeof *this; }
+  Struct object;
+  int64_t more[8] = {};
+};
+
+TEST(Matmul, AcceptsFutureStructsWhoseFieldsAreNotSet) {
   Call call;
-  Weights weights = call.weights;
-  weights.desc.struct_size = sizeof weights.desc + 64;
-  qmm_weights view = weights.view();
-  view.struct_size = sizeof view + 64;
-  auto threads = sized<qmm_threads>();
-  threads.struct_size = sizeof threads + 64;
-  threads.num_threads = 1;
+  Future desc(call.weights.desc);
+  Future view(call.weights.view());
+  Future threads(sized<qmm_threads>());
+  threads.object.num_threads = 1;
   call.use_canonical();
-  future.args = call.args;
-  future.args.struct_size = sizeof future;
-  future.args.desc = &weights.desc;
-  future.args.weights = &view;
-  future.args.threads = &threads;
-  EXPECT_EQ(qmm_matmul(&future.args), QMM_OK) << qmm_last_error();
+  Future args(call.args);
+  args.object.desc = &desc.object;
+  args.object.weights = &view.object;
+  args.object.threads = &threads.object;
+  EXPECT_EQ(qmm_matmul(&args.object), QMM_OK) << qmm_last_error();
   EXPECT_FALSE(call.untouched());
 
-  struct {
-    qmm_rhs rhs;
-    char more[64];
-  } rhs = {};
-  rhs.rhs.struct_size = sizeof rhs;
-  EXPECT_EQ(qmm_rhs_open(call.packed.data(), call.packed.size(), &rhs.rhs), QMM_OK) << qmm_last_error();
-  EXPECT_EQ(rhs.rhs.struct_size, sizeof rhs);
-  EXPECT_EQ(qmm_rhs_verify(&rhs.rhs), QMM_OK);
+  Future rhs(sized<qmm_rhs>());
+  EXPECT_EQ(qmm_rhs_open(call.packed.data(), call.packed.size(), &rhs.object), QMM_OK) << qmm_last_error();
+  EXPECT_EQ(rhs.object.struct_size, sizeof rhs);
+  EXPECT_EQ(qmm_rhs_verify(&rhs.object), QMM_OK);
+}
+
+TEST(Matmul, RefusesFieldsOfTheFuture) {
+  Call call;
+  Future desc(call.weights.desc);
+  Future view(call.weights.view());
+  Future threads(sized<qmm_threads>());
+  threads.object.num_threads = 1;
+  call.use_canonical();
+  Future args(call.args);
+  args.object.desc = &desc.object;
+  args.object.weights = &view.object;
+  args.object.threads = &threads.object;
+  for (int64_t* field : {&desc.more[7], &view.more[0], &threads.more[3], &args.more[1]}) {
+    *field = 42;
+    EXPECT_TRUE(refused(qmm_matmul(&args.object), QMM_UNSUPPORTED, {"is set"}));
+    *field = 0;
+  }
+  EXPECT_TRUE(call.untouched());
+  args.object.struct_size = ~size_t(0);  // never set
+  EXPECT_TRUE(refused(qmm_matmul(&args.object), QMM_INVALID_ARGUMENT, {"struct_size of args is 18446744073709551615"}));
+}
+
+TEST(Matmul, RefusesYOverWhatItReads) {
+  {
+    Call call(QMM_LHS_S8);
+    call.use_lhs();
+    call.args.y = call.lhs.data() + 64;
+    EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"lhs", "overlap"}));
+  }
+  Call call;
+  std::vector<float> array(40, -77.0f);
+  call.args.bias = array.data() + 20;
+  call.args.y = array.data();
+  EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"bias", "overlap"}));
+  call.args.bias = nullptr;
+  std::vector<uint8_t> packed(call.packed.begin(), call.packed.end());
+  ASSERT_EQ(qmm_rhs_open(packed.data(), packed.size(), &call.rhs), QMM_OK);
+  call.args.y = packed.data() + packed.size() - 160;
+  EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"rhs", "overlap"}));
+  EXPECT_EQ(qmm_rhs_verify(&call.rhs), QMM_OK);
+}
+
+// Y as [m, batch, n]: batches lie between the rows.
+TEST(Matmul, AcceptsInterleavedBatches) {
+  Call call;
+  const std::vector<float> x = integers(4, 40, 2);
+  std::vector<float> apart(80), between(80);
+  call.args.x = x.data();
+  call.args.batch = 2;
+  call.args.x_batch_stride = 80;
+  call.args.y = apart.data();
+  call.args.y_batch_stride = 40;
+  ASSERT_EQ(qmm_matmul(&call.args), QMM_OK) << qmm_last_error();
+  call.args.y = between.data();
+  call.args.y_row_stride = 40;
+  call.args.y_batch_stride = 20;
+  ASSERT_EQ(qmm_matmul(&call.args), QMM_OK) << qmm_last_error();
+  for (size_t b = 0; b < 2; ++b)
+    for (size_t i = 0; i < 2; ++i)
+      for (size_t j = 0; j < 20; ++j) EXPECT_EQ(between[i * 40 + b * 20 + j], apart[b * 40 + i * 20 + j]);
+  call.args.y_batch_stride = 19;
+  EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"share memory"}));
+}
+
+// x and y as columns of one array of batches: [2, 2, 60].
+TEST(Matmul, AcceptsColumnsOfOneArrayOfBatches) {
+  for (const int64_t m : {1, 2}) {
+    Call call;
+    std::vector<float> array(240, 1.0f);
+    call.args.m = m;
+    call.args.batch = 2;
+    call.args.x = array.data();
+    call.args.x_row_stride = call.args.y_row_stride = 60;
+    call.args.x_batch_stride = call.args.y_batch_stride = m * 60;
+    call.args.y = array.data() + 40;
+    EXPECT_EQ(qmm_matmul(&call.args), QMM_OK) << qmm_last_error();
+    call.args.y = array.data() + 39;
+    EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"overlap"}));
+    call.args.y = array.data() + 41;  // its last column is the next row's first of x
+    EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"overlap"}));
+  }
+}
+
+// With scratch for fewer threads than there are by now, fewer run.
+TEST(Matmul, RunsOnTheThreadsThatScratchHolds) {
+  Weights weights(make_desc(300, 4096, 32, 4, QMM_SYMMETRIC, QMM_F16));
+  weights.randomize(1);
+  const std::vector<uint8_t> packed = pack(weights);
+  const qmm_rhs rhs = open(packed);
+  const std::vector<float> x = integers(4, 4096, 2);
+  std::vector<float> want(1200), y(1200);
+  qmm_matmul_args args = make_args(QMM_LHS_S8, 4, x.data(), &rhs, want.data());
+  auto threads = sized<qmm_threads>();
+  threads.parallel_for = [](void*, qmm_task task, void* arg, int64_t count) {
+    while (count-- > 0) task(arg, count);
+  };
+  threads.num_threads = 1;
+  args.threads = &threads;
+  size_t size = 0, larger = 0;
+  ASSERT_EQ(qmm_scratch_size(&args, &size), QMM_OK);
+  ASSERT_EQ(qmm_matmul(&args), QMM_OK);
+  threads.num_threads = 3;
+  ASSERT_EQ(qmm_scratch_size(&args, &larger), QMM_OK);
+  EXPECT_GT(larger, size);
+  std::vector<uint8_t> scratch(size);
+  args.scratch = scratch.data();
+  args.scratch_size = size;
+  args.y = y.data();
+  ASSERT_EQ(qmm_matmul(&args), QMM_OK) << qmm_last_error();
+  EXPECT_EQ(y, want);
+  args.scratch_size = size - 1;
+  EXPECT_TRUE(refused(qmm_matmul(&args), QMM_INVALID_ARGUMENT, {std::to_string(size - 1).c_str()}));
+}
+
+TEST(Matmul, ChecksStridesWhereNothingIsRead) {
+  Call call;
+  call.args.m = 0;
+  call.args.x_row_stride = -5;
+  EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"row -5"}));
+}
+
+// With k = 0 there is nothing behind n: no loop over it, and no address of x.
+TEST(Matmul, TakesNoTimeForRowsWithoutDepth) {
+  const qmm_rhs_desc desc = make_desc(int64_t(1) << 40, 0, 0, 4, QMM_ZEROS, QMM_F32);
+  auto weights = sized<qmm_weights>();
+  size_t size = 0;
+  ASSERT_EQ(qmm_packed_size(&desc, &size), QMM_OK);
+  std::vector<uint8_t> packed(size);
+  EXPECT_EQ(qmm_quantize(&desc, nullptr, 0, &weights), QMM_OK) << qmm_last_error();
+  ASSERT_EQ(qmm_pack(&desc, &weights, packed.data(), size), QMM_OK) << qmm_last_error();
+  const qmm_rhs rhs = open(packed);
+  EXPECT_EQ(qmm_unpack(&rhs, &weights), QMM_OK) << qmm_last_error();
+
+  Weights empty(make_desc(5, 0, 0, 4, QMM_SYMMETRIC, QMM_F32));
+  const std::vector<uint8_t> few = pack(empty);
+  const qmm_rhs five = open(few);
+  for (const int32_t kind : {QMM_LHS_F32, QMM_LHS_S8, QMM_LHS_S8_TOKEN}) {
+    std::vector<float> y(15, -77.0f);
+    qmm_matmul_args args = make_args(kind, 3, nullptr, &five, y.data());
+    args.x_row_stride = kHuge;
+    ASSERT_EQ(qmm_matmul(&args), QMM_OK) << qmm_last_error();
+    EXPECT_EQ(y, std::vector<float>(15, 0.0f));
+  }
 }
 
 // x and y as columns of one array: [2, 40] and [2, 20] side by side.
@@ -806,7 +978,7 @@ TEST(Matmul, AllocatesNothingOnceWarm) {
           args.y = nullptr;
           EXPECT_EQ(qmm_matmul(&args), QMM_INVALID_ARGUMENT);
         }
-      EXPECT_EQ(qmm_quantize_lhs(QMM_LHS_S8, &weights.desc, 150, x.data(), 96, 1, lhs.data(), lhs.size()), QMM_OK);
+      EXPECT_EQ(quantize_lhs(lhs_args(QMM_LHS_S8, &weights.desc, 150, x.data(), 96), lhs.data(), lhs.size()), QMM_OK);
       EXPECT_EQ(qmm_dequantize_rows(&rhs, &id, 1, row.data(), 96), QMM_OK);
     };
     calls();

@@ -334,13 +334,10 @@ TEST_P(Conformance, QuantizedLhsEqualsDirect) {
       for (const Flush flush : {Flush::Begin, Flush::End}) {
         const Problem problem(kind, format, shape, {.x_gaps = {.col = 1, .row = 2}, .flush = flush});
         qmm_matmul_args args = problem.args();
-        const qmm_rhs_desc& desc = problem.weights().desc;
         size_t size = 0;
-        ASSERT_EQ(qmm_lhs_size(kind, &desc, shape.m, &size), QMM_OK);
+        ASSERT_EQ(qmm_lhs_size(&args, &size), QMM_OK);
         Guarded<uint8_t> lhs(static_cast<int64_t>(size), flush);
-        ASSERT_EQ(qmm_quantize_lhs(kind, &desc, shape.m, static_cast<const float*>(args.x), args.x_row_stride,
-                                   args.x_col_stride, lhs.data(), size),
-                  QMM_OK);
+        ASSERT_EQ(qmm_quantize_lhs(&args, lhs.data(), size), QMM_OK);
         lhs.freeze();
         args.x = nullptr;
         args.lhs = lhs.data();

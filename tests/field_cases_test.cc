@@ -18,6 +18,7 @@
 
 #include "guarded.h"
 #include "runtime/cpu.h"
+#include "runtime/layout.h"
 #include "runtime/matmul.h"
 #include "weights.h"
 

@@ -32,7 +32,10 @@ uint64_t get64(const Bytes& blob, size_t at) {
 void put_checksum(Bytes& blob) {
   put(blob, 88, 0, 8);
   uint64_t hash = 0xcbf29ce484222325;
-  for (size_t i = 0; i < blob.size(); i += 8) hash = (hash ^ get64(blob, i)) * 0x100000001b3;
+  for (size_t i = 0; i < blob.size(); i += 8) {
+    hash = (hash ^ get64(blob, i)) * 0x100000001b3;
+    hash ^= hash >> 32;
+  }
   put(blob, 88, hash, 8);
 }
 
@@ -119,7 +122,7 @@ TEST(Layout, IsAsDescribed) {
 constexpr const char* kGolden[] = {
     "514d4d5041434b00010000000403020100010000040000000100000001000000",
     "03000000000000000c0000000000000008000000000000008000000000000000",
-    "c00000000000000000010000000000000002000000000000daa4f99006119770",
+    "c00000000000000000010000000000000002000000000000094c998b41c507af",
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0000000000000000000000000000000000000000000000000000000000000000",
@@ -134,7 +137,7 @@ constexpr const char* kGolden[] = {
     "0004080000000000000000000000000001050900000000000000000000000000",
     "0000000000000000000000000000000000000000000000000000000000000000",
 };
-constexpr uint64_t kGoldenChecksum = 0x7097110690f9a4da;
+constexpr uint64_t kGoldenChecksum = 0xaf07c5418b994c09;
 
 TEST(Layout, HasNotDrifted) {
   Weights weights(make_desc(3, 12, 8, 4, QMM_ZEROS, QMM_F16));
@@ -262,6 +265,18 @@ TEST(Verify, FindsEveryFlippedBit) {
     byte ^= bit;
   }
   EXPECT_EQ(qmm_rhs_verify(&rhs), QMM_OK);
+}
+
+// Damage of the same bit in two words, as a stuck line of a bus does it.
+TEST(Verify, FindsTwoFlippedBits) {
+  Bytes blob = example();
+  const qmm_rhs rhs = open(blob);
+  for (size_t bit = 0; bit < 64; ++bit)
+    for (size_t distance = 8; distance <= 64; distance += 8) {
+      for (const size_t at : {size_t(256), 256 + distance}) blob[at + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+      ASSERT_EQ(qmm_rhs_verify(&rhs), QMM_INVALID_PACKED) << bit << " " << distance;
+      for (const size_t at : {size_t(256), 256 + distance}) blob[at + bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    }
 }
 
 // ---- a hostile payload ---------------------------------------------------------------------------------------------

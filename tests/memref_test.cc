@@ -345,6 +345,7 @@ TEST_F(Handler, HearsOfBadPackedWeights) {
   const BadCall bad_calls[] = {
       {"cut off", [](Call& c) { --c.packed.sizes[0]; }, QMM_INVALID_PACKED, {"bytes; only"}},
       {"empty", [](Call& c) { c.packed.sizes[0] = 0; }, QMM_INVALID_PACKED, {"0 bytes"}},
+      {"negative", [](Call& c) { c.packed.sizes[0] = -1; }, QMM_INVALID_ARGUMENT, {"-1 bytes"}},
       {"strided", [](Call& c) { c.packed.strides[0] = 2; }, QMM_UNSUPPORTED, {"stride of packed is 2"}},
       {"offset", [](Call& c) { c.packed.offset = 1, --c.packed.sizes[0]; }, QMM_INVALID_PACKED, {"mark"}},
       {"null", [](Call& c) { c.packed.aligned = nullptr; }, QMM_INVALID_ARGUMENT, {"packed is null"}},

@@ -12,6 +12,7 @@
 
 #include "guarded.h"
 #include "oracle.h"
+#include "runtime/layout.h"
 #include "runtime/matmul.h"
 
 namespace qmm::test {

@@ -53,10 +53,14 @@ const Model& model() {
   return *the_model;
 }
 
-// Makes the model before other threads may, and leaves the process default as it was at first.
+// Makes the model before other threads may, and leaves the process default as it was at first. Beside the first thread
+// of the program a sanitizer starts one of its own: not one to count.
 class Threads : public testing::Test {
  protected:
-  void SetUp() override { model(); }
+  void SetUp() override {
+    model();
+    std::thread([] {}).join();
+  }
   void TearDown() override { EXPECT_EQ(qmm_set_num_threads(1), QMM_OK) << qmm_last_error(); }
 };
 
@@ -170,11 +174,11 @@ TEST_F(Threads, PoolBeginsWithOneThread) {
   EXPECT_EQ(qmm_num_threads(), 1);
   const std::set<int> before = thread_ids();
   EXPECT_TRUE(model().right());
-  EXPECT_EQ(thread_ids(), before);
+  EXPECT_TRUE(std::ranges::includes(before, thread_ids()));
 }
 
 // A signal to the process must not land on a worker.
-TEST_F(Threads, WorkersTakeNoSignals) {
+TEST_F(Threads, WorkersTakeNoSignalsButTheirOwnFaults) {
   sigset_t mask_before, mask_after;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask_before);
   const std::set<int> before = thread_ids();
@@ -186,12 +190,18 @@ TEST_F(Threads, WorkersTakeNoSignals) {
   for (const int id : thread_ids()) {
     if (before.contains(id)) continue;
     ++workers;
-    std::ifstream status("/proc/self/task/" + std::to_string(id) + "/status");
+    // Until it runs, a new thread blocks all.
     uint64_t blocked = 0;
-    for (std::string line; std::getline(status, line);)
-      if (line.starts_with("SigBlk:")) blocked = std::stoull(line.substr(7), nullptr, 16);
+    for (int tries = 0; tries < 10000; ++tries, std::this_thread::yield()) {
+      std::ifstream status("/proc/self/task/" + std::to_string(id) + "/status");
+      for (std::string line; std::getline(status, line);)
+        if (line.starts_with("SigBlk:")) blocked = std::stoull(line.substr(7), nullptr, 16);
+      if (!(blocked >> (SIGSEGV - 1) & 1)) break;
+    }
     for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGALRM, SIGCHLD, SIGUSR1, SIGUSR2, SIGPIPE, SIGPROF})
       EXPECT_TRUE(blocked >> (signal - 1) & 1) << "signal " << signal;
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})  // the host's handler is to see these
+      EXPECT_FALSE(blocked >> (fault - 1) & 1) << "signal " << fault;
   }
   EXPECT_EQ(workers, static_cast<size_t>(qmm_num_threads() - 1));
 }

@@ -19,12 +19,12 @@
  * Conventions of every function here
  *   Errors    A function that can fail returns a qmm_status. On failure nothing is written to any output, and
  *             qmm_last_error() holds a sentence with the numbers, for this thread.
- *   Strides   int64_t, in elements of the array they belong to, never negative.
+ *   Strides   int64_t, in elements of the array they belong to, never negative (checked even where nothing is read).
  *   Alignment Any address works that the element type allows; packed weights at a multiple of 64 are fastest.
  *   Threads   Every function may be called from any number of threads at once. What is passed as const is only read.
  *             The process-wide settings (qmm_set_*) are atomic, and calls already running keep the old value.
  *   Structs   Start with `struct_size`: zero the struct, then set it to sizeof(the struct). Later versions only append
- *             fields.
+ *             fields; one that is set but that this version does not know is refused with QMM_UNSUPPORTED.
  *   Floating  Every call computes with round-to-nearest and with denormals, and restores the caller's environment.
  */
 #ifndef QMM_QMM_H
@@ -80,7 +80,7 @@ typedef struct qmm_rhs_desc {
   size_t struct_size;
   int64_t n;           /* rows of W, columns of Y; >= 0 */
   int64_t k;           /* columns of W and X; >= 0 */
-  int64_t group;       /* k per scale: a multiple of 8 below k, or k itself (per channel). k need not divide by it */
+  int64_t group;       /* k per scale: a multiple of 8 below k (which need not divide by it), or k: per channel */
   int32_t bits;        /* 4 or 8 */
   int32_t offset;      /* QMM_SYMMETRIC, QMM_ZEROS or QMM_MINS */
   int32_t scale_dtype; /* of scales and mins: QMM_F32, QMM_F16 or QMM_BF16 */
@@ -101,21 +101,28 @@ typedef struct qmm_weights {
   int64_t offsets_stride; /* elements */
 } qmm_weights;
 
-/** Packed weights, opened: a small value. Made by qmm_rhs_open, refers to the caller's bytes and owns nothing. */
+/**
+ * Packed weights, opened: a small value. Made by qmm_rhs_open (desc and its struct_size too); refers to the caller's
+ * bytes and owns nothing. A copy is as good.
+ */
 typedef struct qmm_rhs {
   size_t struct_size;
-  qmm_rhs_desc desc;
   const void* packed;
   size_t packed_size;
+  int64_t reserved[4];
+  qmm_rhs_desc desc; /* what the weights are; last, so that it can grow */
 } qmm_rhs;
 
 /**
- * Quantizes f32 weights by round-to-nearest into canonical form. Per group, with lo = min(w, 0), hi = max(w, 0):
- *   QMM_SYMMETRIC  scale = amax / 7 (4 bits) or amax / 127;  code = round(w / scale) + 8 (4 bits: 1..15) or + 0
- *   QMM_ZEROS      scale = (hi - lo) / (2^bits - 1);         zero = round(-lo / scale) (8 bits: - 128)
- *   QMM_MINS       scale = (hi - lo) / (2^bits - 1);         min = lo (8 bits: lo + 128 * scale)
- * with lo and hi of QMM_MINS the plain extremes. The scale is rounded to scale_dtype first, then codes are rounded half
- * to even and clamped. Weights must be finite, and their scales within the range of scale_dtype.
+ * Quantizes f32 weights by round-to-nearest into canonical form. Per group, with lo = min(w, 0) and hi = max(w, 0), for
+ * QMM_MINS the plain extremes, and B = 0 at 4 bits, 128 at 8:
+ *   QMM_SYMMETRIC  scale = max(-lo, hi) / (4 bits: 7, 8 bits: 127);  code = round(w / scale) + (4 bits: 8, 8 bits: 0)
+ *   QMM_ZEROS      scale = (hi - lo) / (2^bits - 1);  zero = round(-lo / scale) - B;  code = round(w / scale) + zero
+ *   QMM_MINS       scale = (hi - lo) / (2^bits - 1);  min = lo + B * scale;  code = round((w - min) / scale)
+ *
+ * The scale, and then the min, are rounded to scale_dtype before they are used; round is half to even; codes are
+ * clamped to their range. Where the scale rounds to 0 (a group of zeros, or too small for scale_dtype), codes stand for
+ * 0, or for min. QMM_INVALID_ARGUMENT for weights that are not finite and scales or mins too large for scale_dtype.
  * @param w         [n, k] f32, `w_stride` elements from row to row (>= k)
  * @param weights   arrays to write, sizes as in qmm_weights
  */
@@ -137,11 +144,15 @@ QMM_API qmm_status qmm_unpack(const qmm_rhs* rhs, const qmm_weights* weights);
 /**
  * Opens packed weights: checks magic, version, byte order, format and sizes in O(1), and fills `rhs` (rhs->desc tells
  * what they are). Refuses cut-off or foreign bytes with QMM_INVALID_PACKED and reads nothing past `packed_size`.
- * The bytes must stay valid and unchanged while `rhs` is used. What the payload holds can not cause an access outside.
+ * Bytes after the packed weights are ignored. The bytes must stay valid and unchanged while `rhs` is used. What the
+ * payload holds can not cause an access outside.
  */
 QMM_API qmm_status qmm_rhs_open(const void* packed, size_t packed_size, qmm_rhs* rhs);
 
-/** Reads all of the packed weights and compares with their checksum: QMM_INVALID_PACKED if a byte has changed. */
+/**
+ * Reads all of the packed weights and compares with their checksum: QMM_INVALID_PACKED if they were damaged. A change
+ * within 8 bytes (aligned) is always found, any other but for a chance of about 2^-64.
+ */
 QMM_API qmm_status qmm_rhs_verify(const qmm_rhs* rhs);
 
 /**
@@ -160,7 +171,7 @@ typedef void (*qmm_task)(void* arg, int64_t index);
 
 /**
  * Runs task(arg, i) for i = 0 .. count-1, each once, on whatever threads it likes (one after the other is allowed),
- * and returns when all are done.
+ * and returns when all are done. It must not throw.
  */
 typedef void (*qmm_parallel_for)(void* context, qmm_task task, void* arg, int64_t count);
 
@@ -172,17 +183,23 @@ typedef struct qmm_threads {
   void* context;
 } qmm_threads;
 
-/** Returns the number of CPUs this process may use: its affinity mask and cgroup quota, at least 1. */
+/** Returns how many CPUs this thread may use: by its affinity mask and the whole CPUs of its cgroup (v2), at least 1.
+ */
 QMM_API int64_t qmm_max_threads(void);
 
 /**
  * Sets the process default to the built-in pool with `num_threads` threads, the calling one included; workers start at
  * once. It is capped at qmm_max_threads(); 1, the initial value, stops them. The pool serves one call at a time: a call
- * that finds it busy runs on its own thread.
+ * that finds it busy runs on its own thread. The child of a fork has one thread. QMM_OUT_OF_MEMORY: fewer could be
+ * started, and those are the default. A plugin that links the static library must set 1 before it is unloaded; the
+ * shared library stays loaded.
  */
 QMM_API qmm_status qmm_set_num_threads(int64_t num_threads);
 
-/** Sets the process default to the caller's own threads; NULL goes back to one thread. `*threads` is copied. */
+/**
+ * Sets the process default to the caller's own threads, as many as it says; NULL goes back to one thread. `*threads` is
+ * copied; its context must outlive every call that may use it. Workers of the built-in pool go on sleeping.
+ */
 QMM_API qmm_status qmm_set_threads(const qmm_threads* threads);
 
 /** Returns the number of threads of the process default. */
@@ -201,20 +218,20 @@ typedef struct qmm_matmul_args {
   int32_t y_dtype;      /* QMM_F32 */
   int32_t activation;   /* 0 */
   int64_t m;            /* rows of a batch, >= 0 */
-  int64_t batch;        /* batches; 0 is read as 1 */
+  int64_t batch;        /* batches; 0 is read as 1 (no rows at all: m = 0) */
   const void* x;        /* [batch, m, k] */
   int64_t x_row_stride; /* >= 0; 0 repeats one row */
   int64_t x_col_stride; /* 0 is read as 1 */
   int64_t x_batch_stride;
   const int64_t* x_rows; /* NULL (row indices: not in this version) */
-  const void* lhs;       /* instead of x: an lhs from qmm_quantize_lhs, m rows, batch 1 */
+  const void* lhs;       /* instead of x: an lhs from qmm_quantize_lhs, of as many rows */
   size_t lhs_size;
   const qmm_rhs* rhs;       /* packed weights */
   const qmm_rhs_desc* desc; /* instead of rhs: canonical weights, packed panel by panel into scratch at every call */
   const qmm_weights* weights;
   const float* bias;    /* [n] or NULL */
-  void* y;              /* [batch, m, n]; must not overlap x */
-  int64_t y_row_stride; /* >= n where m > 1 */
+  void* y;              /* [batch, m, n]; must not overlap x, lhs, bias or rhs */
+  int64_t y_row_stride; /* strides of Y: no two elements may share memory */
   int64_t y_col_stride; /* 0 is read as 1 */
   int64_t y_batch_stride;
   void* scratch;              /* NULL: from an arena of this thread, which grows when needed and is then reused */
@@ -236,24 +253,30 @@ typedef struct qmm_matmul_args {
  * of its row NaN (with QMM_LHS_F32: what IEEE arithmetic makes of it). Groups of more than 16384 are summed in segments
  * of 16384. Then bias is added. M, N or K of 0 is allowed: K = 0 gives the bias.
  *
- * No memory is allocated once the arena has grown to what the largest call needs.
+ * No memory is allocated once the arena has grown to what the largest call needs, but by a call that a parallel-for
+ * hook makes while another call of its thread waits for it.
  */
 QMM_API qmm_status qmm_matmul(const qmm_matmul_args* args);
 
-/** Writes the scratch that qmm_matmul(args) needs, in bytes, to `*size`; args->scratch and scratch_size are ignored. */
+/**
+ * Writes the scratch that qmm_matmul(args) needs, in bytes, to `*size`. x, y, bias and scratch may be NULL here. With
+ * scratch for fewer threads than there are when it is called, qmm_matmul runs on fewer.
+ */
 QMM_API qmm_status qmm_scratch_size(const qmm_matmul_args* args, size_t* size);
 
-/** Writes the size in bytes of an lhs of `m` rows for weights of `desc`, quantized as `lhs_kind` (not QMM_LHS_F32). */
-QMM_API qmm_status qmm_lhs_size(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, size_t* size);
+/** Writes the size in bytes of what qmm_quantize_lhs(args) makes to `*size`. x may be NULL here. */
+QMM_API qmm_status qmm_lhs_size(const qmm_matmul_args* args, size_t* size);
 
 /**
- * Quantizes X[m, k] once, for several matmuls with weights of the same k and group (Q, K and V; gate and up).
- * The bytes are for use in this process, with this version of the library.
- * @param x            f32, strides as in qmm_matmul_args
+ * Quantizes X once, for several matmuls with weights of the same k and group (Q, K and V; gate and up): as qmm_matmul
+ * of these arguments would. It reads lhs_kind (not QMM_LHS_F32), m, batch, x with its strides, threads, and the k and
+ * group of rhs or desc; y and weights are not used.
+ *
+ * The bytes are for use where they are: they can not be moved,
+ * stored, or given to another version of the library.
  * @param lhs          `lhs_size` bytes to write, at least qmm_lhs_size
  */
-QMM_API qmm_status qmm_quantize_lhs(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const float* x,
-                                    int64_t x_row_stride, int64_t x_col_stride, void* lhs, size_t lhs_size);
+QMM_API qmm_status qmm_quantize_lhs(const qmm_matmul_args* args, void* lhs, size_t lhs_size);
 
 /* ---- what runs ---------------------------------------------------------------------------------------------- */
 
@@ -265,13 +288,13 @@ enum {                        /* bits of qmm_cpu_features; each only where the o
        QMM_CPU_NEON = 1 << 4
 };
 
-/** Returns the features of this CPU that kernels may need (QMM_CPU_*), after the cap by QMM_MAX_ISA. */
+/** Returns the features of this CPU that kernels may need (QMM_CPU_*), after QMM_MAX_ISA; 0 where that is wrong. */
 QMM_API uint64_t qmm_cpu_features(void);
 
 /**
  * Writes the name of the kernel that qmm_matmul would run for `m` rows to `*name`, a static string.
- * The environment variable QMM_MAX_ISA (scalar, avx2; read once) caps the choice; any other value is an error here and
- * in qmm_matmul.
+ * The environment variable QMM_MAX_ISA (scalar, avx2; read once) caps the choice; "" caps nothing, any other value is
+ * an error here and in qmm_matmul.
  */
 QMM_API qmm_status qmm_kernel_name(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const char** name);
 
@@ -310,7 +333,7 @@ QMM_API void _mlir_ciface_qmm_matmul_packed(const qmm_memref_f32_2d* x, const qm
 
 /**
  * y[m,n] = x[m,k] * W^T, W canonical: codes [n, ceil(k*bits/8)], scales [n, G] of the dtype in the name; zeros [n, G]
- * or of extent 0, mins [n, G] or of extent 0.
+ * or [0, x] for none, mins [n, G] or [0, x] for none.
  */
 QMM_API void _mlir_ciface_qmm_matmul_grouped_f32(const qmm_memref_f32_2d* x, const qmm_memref_i8_2d* codes,
                                                  const qmm_memref_f32_2d* scales, const qmm_memref_i8_2d* zeros,
