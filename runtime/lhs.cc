@@ -59,7 +59,9 @@ LhsLayout make_lhs_layout(int32_t kind, const qmm_rhs_desc& desc, const Layout& 
   l.sums = kind != QMM_LHS_F32 || desc.offset == QMM_MINS;
   l.k = desc.k;
   l.group = layout.padded_group;
-  l.stride = round_up(desc.k, kLine);
+  // An odd number of lines a row: rows a power of two apart would all fall on the same sets of a cache.
+  const int64_t line = kind == QMM_LHS_F32 ? kLine / 4 : kLine;  // elements
+  l.stride = (ceil_div(desc.k, line) | 1) * line;
   l.segments_per_group = kind == QMM_LHS_F32 ? 1 : ceil_div(layout.padded_group, kMaxSegment);
   l.segments = 0;
   if (layout.groups > 0) {

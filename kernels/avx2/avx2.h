@@ -25,6 +25,15 @@ QMM_INLINE void pin(Vector& v) {
   asm("" : "+x"(v));
 }
 
+// Calls body(i) for i = 0 .. N-1, each a constant of its own type. GCC unrolls long loops too late to see that an array
+// that they index could live in registers. The body is to be a lambda [&](auto i) QMM_FLAT { ... }.
+#define QMM_FLAT __attribute__((always_inline))
+template <int N, class Body>
+QMM_INLINE void unroll(Body body) {
+  [&]<int... I>(std::integer_sequence<int, I...>)
+      QMM_FLAT { (body(std::integral_constant<int, I>()), ...); }(std::make_integer_sequence<int, N>());
+}
+
 // Four bytes to every 32-bit lane.
 QMM_INLINE __m256i broadcast4(const void* p) {
   int32_t v;

@@ -4,7 +4,7 @@
 //
 // Tile of 6 rows x 16 columns, the shape of an fp32 GEMM: a column's t is one chain of FMAs, and 12 chains fill the two
 // FMA ports' latency. The panel is unpacked once a block, codes to float(code - zero), for all rows.
-//   t[6][2]  float sums     w0, w1  16 columns of one k     x  one k of a row, in every lane
+//   t[12]    float sums     w0, w1  16 columns of one k     x  one k of a row, in every lane
 // A k takes 12 FMA for 96 MAC: 16 MAC/cycle on two FMA ports, less the group's end.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace {
 
 template <int Bits>
 void unpack(const Block& b, const Sides<float>& sides, float* to) {
-  for_each_group(b, [&](const Group& g) {
+  for_each_group(b, [&](const Group& g) QMM_FLAT {
     for (int c = 0; c < kPanel; c += 8) {
       const __m256 zero = _mm256_loadu_ps(sides.zero + g.index * kPanel + c);
       for (int64_t k = g.begin; k < g.end; k += 8)
@@ -31,23 +31,21 @@ void unpack(const Block& b, const Sides<float>& sides, float* to) {
 template <int R>
 void tile(Block b, Sides<float> sides, const float* w, int64_t row) {
   const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
-  for_each_group(b, [&](const Group& g) {
-    __m256 t[R][2];
-    for (int i = 0; i < R; ++i)
-      for (int v = 0; v < 2; ++v) t[i][v] = begin_f32(b, g, (row + i) * kPanel + v * 8);
+  for_each_group(b, [&](const Group& g) QMM_FLAT {
+    __m256 t[2 * R];
+    unroll<2 * R>([&](auto i) QMM_FLAT { t[i] = begin_f32(b, g, row * kPanel + i * 8); });
     for (int64_t k = g.begin; k < g.end; ++k) {
       const __m256 w0 = _mm256_loadu_ps(w + k * kPanel), w1 = _mm256_loadu_ps(w + k * kPanel + 8);
-      for (int i = 0; i < R; ++i) {
+      unroll<R>([&](auto i) QMM_FLAT {
         const __m256 xv = _mm256_broadcast_ss(x + i * b.lhs_stride + k);
-        t[i][0] = _mm256_fmadd_ps(xv, w0, t[i][0]);
-        t[i][1] = _mm256_fmadd_ps(xv, w1, t[i][1]);
-        pin(t[i][0]), pin(t[i][1]);
-      }
+        t[2 * i] = _mm256_fmadd_ps(xv, w0, t[2 * i]);
+        t[2 * i + 1] = _mm256_fmadd_ps(xv, w1, t[2 * i + 1]);
+        pin(t[2 * i]), pin(t[2 * i + 1]);
+      });
     }
-#pragma GCC unroll 16  // GCC leaves long loops rolled, and an indexed array in memory
-    for (int i = 0; i < R; ++i)
-      for (int c = 0; c < kPanel; c += 8)
-        end_f32(b, g, sides, row + i, g.index * kPanel + c, (row + i) * kPanel + c, t[i][c / 8]);
+    unroll<2 * R>([&](auto i) QMM_FLAT {
+      end_f32(b, g, sides, row + i / 2, g.index * kPanel + i % 2 * 8, row * kPanel + i * 8, t[i]);
+    });
   });
 }
 

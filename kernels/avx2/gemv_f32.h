@@ -18,27 +18,24 @@ template <int Bits, int P>
 void panels(Block b, Sides<float> sides) {
   for (int64_t row = 0; row < b.rows; ++row) {
     const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
-    for_each_group(b, [&](const Group& g) {
+    for_each_group(b, [&](const Group& g) QMM_FLAT {
       __m256 t[2 * P];
-#pragma GCC unroll 8
-      for (int i = 0; i < 2 * P; ++i) t[i] = begin_f32(b, g, row * P * kPanel + i * 8);
+      unroll<2 * P>([&](auto i) QMM_FLAT { t[i] = begin_f32(b, g, row * P * kPanel + i * 8); });
       const float* zeros = sides.zero + g.index * P * kPanel;
       for (int64_t k = g.begin; k < g.end; k += 8) {
         const uint8_t* codes = b.codes + k * 2 * Bits;
-#pragma GCC unroll 8
-        for (int j = 0; j < 8; ++j) {
+        unroll<8>([&](auto j) QMM_FLAT {
           const __m256 xv = _mm256_broadcast_ss(x + k + j);
-#pragma GCC unroll 8
-          for (int i = 0; i < 2 * P; ++i) {
+          unroll<2 * P>([&](auto i) QMM_FLAT {
             const __m256 code = decode<Bits>(codes + i / 2 * b.panel_stride + i % 2 * 32, j);
             t[i] = _mm256_fmadd_ps(xv, _mm256_sub_ps(code, _mm256_loadu_ps(zeros + i * 8)), t[i]);
             pin(t[i]);
-          }
-        }
+          });
+        });
       }
-#pragma GCC unroll 8
-      for (int i = 0; i < 2 * P; ++i)
+      unroll<2 * P>([&](auto i) QMM_FLAT {
         end_f32(b, g, sides, row, g.index * P * kPanel + i * 8, row * P * kPanel + i * 8, t[i]);
+      });
     });
   }
 }

@@ -20,7 +20,7 @@ template <Offset O, int P>
 void panels(Block b, Sides<int32_t> sides) {
   for (int64_t row = 0; row < b.rows; ++row) {
     const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
-    for_each_group(b, [&](const Group& g) {
+    for_each_group(b, [&](const Group& g) QMM_FLAT {
       __m256i d[2 * P] = {};
       for (int64_t k = g.begin; k < g.end; k += 4) {
         const __m256i a = broadcast4(lhs + k), a0 = even(a), a1 = odd(a);

@@ -21,7 +21,7 @@ void unpack(const Block& b, int16_t* to) {
 template <Offset O, int R>
 void tile(Block b, Sides<int32_t> sides, const int16_t* w, int64_t row) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
-  for_each_group(b, [&](const Group& g) {
+  for_each_group(b, [&](const Group& g) QMM_FLAT {
     __m256i d[R][4] = {};
     for (int64_t k = g.begin; k < g.end; k += 4)
       for (int i = 0; i < R; ++i) {

@@ -39,7 +39,7 @@ template <Offset O, int P>
 void panels(Block b, Sides<int32_t> sides) {
   for (int64_t row = 0; row < b.rows; ++row) {
     const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
-    for_each_group(b, [&](const Group& g) {
+    for_each_group(b, [&](const Group& g) QMM_FLAT {
       __m256i d[2 * P] = {};
       int64_t k = g.begin;
       for (; k + 32 <= g.end; k += 32) chain<P>(lhs + k, b.codes + k * 8, b.panel_stride, 4, d);

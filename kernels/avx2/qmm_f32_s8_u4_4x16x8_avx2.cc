@@ -47,7 +47,7 @@ QMM_INLINE void chain(const int8_t* a, int64_t stride, const uint8_t* w, int64_t
 template <Offset O, int R>
 void tile(Block b, Sides<int32_t> sides, const uint8_t* w, int64_t row) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
-  for_each_group(b, [&](const Group& g) {
+  for_each_group(b, [&](const Group& g) QMM_FLAT {
     __m256i d[R][2] = {};
     int64_t k = g.begin;
     for (; k + 32 <= g.end; k += 32) chain<R>(lhs + k, b.lhs_stride, w + k * kPanel, 8, d);
