@@ -52,29 +52,15 @@ def other_rows(measured):
 
 def print_table(title, columns, rows):
     left = {"shape N x K", "kernel", "what"}
-    try:
-        from rich.console import Console
-        from rich.table import Table
-    except ImportError:
-        widths = [max(len(row[i]) for row in [columns, *filter(None, rows)]) for i in range(len(columns))]
-        print(f"\n{title}")
-        for row in [columns, None, *rows]:
-            cells = row or ["-" * width for width in widths]
-            aligned = (
-                cell.ljust(width) if column in left else cell.rjust(width)
-                for cell, width, column in zip(cells, widths, columns, strict=True)
-            )
-            print("  ".join(aligned).rstrip())
-        return
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, justify="left" if column in left else "right", no_wrap=True)
-    for row in rows:
-        if row:
-            table.add_row(*row)
-        else:
-            table.add_section()
-    Console().print(table)
+    widths = [max(len(row[i]) for row in [columns, *filter(None, rows)]) for i in range(len(columns))]
+    print(f"\n{title}")
+    for row in [columns, None, *rows]:
+        cells = row or ["-" * width for width in widths]
+        aligned = (
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for cell, width, column in zip(cells, widths, columns, strict=True)
+        )
+        print("  ".join(aligned).rstrip())
 
 
 def report(results):

@@ -45,7 +45,7 @@ def build(lhs: str = "s8", folder: Path = FOLDER) -> Built:
     """Makes what is missing in `folder` for programs that quantize activations as `lhs` says."""
     if lhs not in LHS_KINDS:
         raise ValueError(f"lhs is {lhs!r}; it must be one of {', '.join(map(repr, LHS_KINDS))}")
-    model, library, programs = gguf_path(), Path(libqmm._c._library._name).resolve(), folder / lhs
+    model, library, programs = gguf_path(), libqmm._c.library_path, folder / lhs
     programs.mkdir(parents=True, exist_ok=True)
     weights, tokenizer = folder / "weights.bin", folder / "tokenizer.json"
     objects = [programs / "decode.o", programs / "prefill.o"]
@@ -69,7 +69,7 @@ def build(lhs: str = "s8", folder: Path = FOLDER) -> Built:
         _Step(
             "reading the tokenizer",
             [tokenizer],
-            [*model_key, *map(_hash, _here("tokenizer"))],
+            [*model_key, importlib.metadata.version("tokenizers"), *map(_hash, _here("tokenizer"))],
             lambda: read_tokenizer(_file()).save(str(tokenizer)),
         ),
         *(
@@ -117,7 +117,7 @@ class _Step:
 
 
 def _here(*names: str) -> list[Path]:
-    return [path for name in names if (path := HERE / f"{name}.py").exists()]
+    return [HERE / f"{name}.py" for name in names]
 
 
 def _hash(path: Path) -> str:

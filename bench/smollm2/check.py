@@ -85,10 +85,11 @@ def greedy(model: Reference, prompt: Tensor, guess: Tensor) -> Tensor:
         guess = likely
 
 
-def check_f32(built: Built, model: Reference, tokenizer: Tokenizer) -> str:
-    """Checks lhs f32: AssertionError where it differs. Returns what was found."""
+def check_f32(built: Built, model: Reference, tokenizer: Tokenizer, count: int = CONTINUATION) -> str:
+    """Checks lhs f32, generating `count` tokens: AssertionError where it differs. Returns what was found."""
     prompt = torch.tensor(tokenizer.encode(chat(QUESTION)).ids)[-PROMPT:]
-    ids = greedy(model, prompt, native_continuation(built, prompt, CONTINUATION))
+    generated = native_continuation(built, prompt, count)
+    ids = greedy(model, prompt, generated)
     eager = model(ids)
     native = native_logits(built, ids, PROMPT)
 
@@ -99,21 +100,27 @@ def check_f32(built: Built, model: Reference, tokenizer: Tokenizer) -> str:
     decided = (first - second > LEAD)[PROMPT - 1 : -1]
     same = (native.argmax(-1) == eager.argmax(-1))[PROMPT - 1 : -1]
     assert same[decided].all(), f"{(~same[decided]).sum()} of {decided.sum()} tokens of the continuation differ"
+    certain = count if decided.all() else int(decided.long().argmin())  # from there on both may go their own way
+    wrote, expected = generated[:certain].tolist(), ids[PROMPT:][:certain].tolist()
+    assert wrote == expected, f"the executable generates {wrote}; the model continues {expected}"
     return (
         f"lhs f32: logits of {PROMPT} tokens differ by at most {difference:.1e}; "
-        f"the continuation is the same at {same.sum()} of {len(same)} tokens, {decided.sum()} of them decided"
+        f"the most likely token is the same at {same.sum()} of {len(same)} of the continuation, "
+        f"{decided.sum()} of them decided; the first {certain} are what the executable generates"
     )
 
 
-def check_s8(built: Built, model: Reference, tokenizer: Tokenizer, least: float = 0.95) -> str:
-    """Checks lhs s8: AssertionError where fewer than `least` most likely tokens agree. Returns what was found."""
-    ids = torch.tensor(tokenizer.encode(TEXT).ids)
+def check_s8(
+    built: Built, model: Reference, tokenizer: Tokenizer, text: str = TEXT, lhs: str = "s8", least: float = 0.95
+) -> str:
+    """Checks lhs s8 or s8_token: AssertionError where fewer than `least` tokens agree. Returns what was found."""
+    ids = torch.tensor(tokenizer.encode(text).ids)
     eager, native = model(ids), native_logits(built, ids, len(ids) // 2)
     same = (native.argmax(-1) == eager.argmax(-1)).float().mean().item()
     expected, actual = eager.log_softmax(-1), native.log_softmax(-1)
     divergence = (expected.exp() * (expected - actual)).sum(-1).mean().item()
     found = (
-        f"lhs s8: the most likely token is the same at {same:.1%} of {len(ids)} positions; "
+        f"lhs {lhs}: the most likely token is the same at {same:.1%} of {len(ids)} positions; "
         f"mean KL divergence {divergence:.2e}"
     )
     assert same >= least, f"{found}; at least {least:.0%} must agree"

@@ -16,10 +16,12 @@ from build import build
 from libqmm.ops import LHS_KINDS
 from tokenizer import chat
 
+PROMPT = "What is the capital of France, and why is it famous?"
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("prompt")
+    parser.add_argument("prompt", nargs="?", default=PROMPT, help=f"what to ask ({PROMPT!r})")
     parser.add_argument("--lhs", choices=LHS_KINDS, default="s8", help="how activations meet the weights (s8)")
     parser.add_argument("--threads", type=int, default=libqmm.max_threads(), help="threads of the matmuls (all)")
     parser.add_argument("--max-tokens", type=int, default=256, help="the longest answer (256)")

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <set>
 #include <stdexcept>
 #include <string>

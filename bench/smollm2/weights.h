@@ -26,20 +26,18 @@ class Weights {
  public:
   explicit Weights(const std::string& path) : path_(path) {
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat status;
-    if (file < 0 || fstat(file, &status) != 0) throw std::runtime_error(path + " can not be opened");
-    size_ = static_cast<uint64_t>(status.st_size);
-    void* map = size_ < sizeof(Header) ? MAP_FAILED : mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
+    if (file < 0) throw std::runtime_error(path + " can not be opened");
+    struct stat status = {};
+    const bool known = fstat(file, &status) == 0;
+    const uint64_t size = known ? static_cast<uint64_t>(status.st_size) : 0;
+    void* map = size < sizeof(Header) ? MAP_FAILED : mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
     close(file);
     if (map == MAP_FAILED)
-      refuse("it has " + std::to_string(size_) + " bytes, too few for a header, or can not be mapped");
-    data_ = static_cast<const uint8_t*>(map);
-    read_index();
+      refuse("it has " + std::to_string(size) + " bytes, too few for a header, or can not be mapped");
+    map_.data = static_cast<const uint8_t*>(map);
+    map_.size = size;
+    read_index(map_.data, size);
   }
-
-  Weights(const Weights&) = delete;
-  Weights& operator=(const Weights&) = delete;
-  ~Weights() { munmap(const_cast<uint8_t*>(data_), size_); }
 
   /// Throws where there is no blob of that name.
   Blob operator[](const std::string& name) const {
@@ -62,23 +60,34 @@ class Weights {
     uint64_t size;
     uint8_t reserved[8];
   };
+  /// A member of its own, so that it is unmapped where the constructor throws.
+  struct Map {
+    Map() = default;
+    Map(const Map&) = delete;
+    Map& operator=(const Map&) = delete;
+    ~Map() {
+      if (data) munmap(const_cast<uint8_t*>(data), size);
+    }
+    const uint8_t* data = nullptr;
+    uint64_t size = 0;
+  };
   static_assert(sizeof(Header) == 64 && sizeof(Entry) == 64);
 
-  void read_index() {
+  void read_index(const uint8_t* data, uint64_t size) {
     Header header;
-    std::memcpy(&header, data_, sizeof header);
+    std::memcpy(&header, data, sizeof header);
     if (std::memcmp(header.magic, "qmmblobs", 8) != 0) refuse("it does not start with \"qmmblobs\"");
     if (header.version != 1) refuse("it has version " + std::to_string(header.version) + ", not 1");
-    if (header.file_size != size_)
-      refuse("it has " + std::to_string(size_) + " bytes, its header says " + std::to_string(header.file_size));
-    if (header.count > size_ / sizeof(Entry) - 1) refuse("its index does not fit");
+    if (header.file_size != size)
+      refuse("it has " + std::to_string(size) + " bytes, its header says " + std::to_string(header.file_size));
+    if (header.count > size / sizeof(Entry) - 1) refuse("its index does not fit");
     for (uint64_t i = 0; i < header.count; i++) {
       Entry entry;
-      std::memcpy(&entry, data_ + sizeof header + i * sizeof entry, sizeof entry);
+      std::memcpy(&entry, data + sizeof header + i * sizeof entry, sizeof entry);
       const bool named = std::memchr(entry.name, 0, sizeof entry.name) != nullptr;
-      if (!named || entry.offset % 64 != 0 || entry.offset > size_ || entry.size > size_ - entry.offset)
+      if (!named || entry.offset % 64 != 0 || entry.offset > size || entry.size > size - entry.offset)
         refuse("entry " + std::to_string(i) + " of its index is damaged");
-      blobs_[entry.name] = {data_ + entry.offset, entry.size};
+      blobs_[entry.name] = {data + entry.offset, entry.size};
     }
   }
 
@@ -87,8 +96,7 @@ class Weights {
   }
 
   std::string path_;
-  const uint8_t* data_ = nullptr;
-  uint64_t size_ = 0;
+  Map map_;
   std::map<std::string, Blob> blobs_;
 };
 

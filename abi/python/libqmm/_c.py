@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import sys
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
@@ -53,9 +54,10 @@ class qmm_weights(_Struct):
 class qmm_rhs(_Struct):
     _fields_ = (
         ("struct_size", c_size_t),
-        ("desc", qmm_rhs_desc),
         ("packed", c_void_p),
         ("packed_size", c_size_t),
+        ("reserved", c_int64 * 4),
+        ("desc", qmm_rhs_desc),
     )
 
 
@@ -89,12 +91,15 @@ class qmm_matmul_args(_Struct):
     )
 
 
-def _load() -> ctypes.CDLL:
+def _path() -> Path:
     # The name that programs linked with the library look for.
     name = {"darwin": "libqmm.1.dylib", "win32": "qmm.dll"}.get(sys.platform, "libqmm.so.1")
-    path = os.environ.get("QMM_LIBRARY") or str(Path(__file__).with_name(name))
+    return Path(os.environ.get("QMM_LIBRARY") or Path(__file__).with_name(name)).resolve()
+
+
+def _load(path: Path) -> ctypes.CDLL:
     try:
-        library = ctypes.CDLL(path)
+        library = ctypes.CDLL(str(path))
         version = library.qmm_abi_version()
     except (OSError, AttributeError) as error:
         raise ImportError(
@@ -106,7 +111,8 @@ def _load() -> ctypes.CDLL:
     return library
 
 
-_library = _load()
+library_path = _path()  # of the shared library, for whoever links with it
+_library = _load(library_path)
 
 
 def _check(status: int, function, arguments) -> None:
@@ -152,7 +158,11 @@ def open_rhs(address: int, size: int) -> qmm_rhs:
 
 
 def int64(name: str, value: int) -> int:
-    """Returns `value` if an int64_t holds it (ctypes would silently wrap it)."""
+    """Returns `value` as an int if an int64_t holds it (ctypes would silently wrap it)."""
+    try:
+        value = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; it must be an integer") from None
     if not -(2**63) <= value < 2**63:
         raise ValueError(f"{name} is {value}; it must fit 64 bits")
     return value

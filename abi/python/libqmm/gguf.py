@@ -33,6 +33,16 @@ class _Reader(GGUFReader):
             raise ValueError(f"cut off: {end} bytes are needed, there are {self.data.size}")
         return super()._get(offset, dtype, count, override_order)
 
+    def _build_tensors(self, start_offs, fields):
+        # The base class adds in 64 bits, which wrap: a tensor would be read from the metadata.
+        for field in fields:
+            offset, alignment = int(field.parts[-1][0]), int(self.alignment)
+            if offset % alignment != 0:
+                raise ValueError(f"the offset {offset} of {field.name} is not a multiple of {alignment}")
+            if int(start_offs) + offset > self.data.size:
+                raise ValueError(f"the offset {offset} of {field.name} is past the {self.data.size} bytes of the file")
+        super()._build_tensors(start_offs, fields)
+
 
 class File:
     """A GGUF file: `File(path)[name]` are the weights of a tensor in canonical form, to be given to libqmm.pack.
@@ -67,10 +77,9 @@ class File:
         n, row_bytes = tensor.data.shape
         groups = row_bytes // _BLOCK_BYTES[kind]
         blocks = tensor.data.reshape(n, groups, _BLOCK_BYTES[kind])
-        # k is given: without it, n = 0 would leave it open.
         form = {"bits": 8 if kind == GGMLQuantizationType.Q8_0 else 4, "group": _GROUP, "k": groups * _GROUP}
         if kind == GGMLQuantizationType.Q8_0:
-            return Weights(blocks[..., 2:].reshape(n, -1).view(np.int8), _f16(blocks, 0), **form)
+            return Weights(blocks[..., 2:].reshape(n, groups * _GROUP).view(np.int8), _f16(blocks, 0), **form)
         if kind == GGMLQuantizationType.Q4_0:
             return Weights(_codes(blocks[..., 2:]), _f16(blocks, 0), **form)
         return Weights(_codes(blocks[..., 4:]), _f16(blocks, 0), mins=_f16(blocks, 2), **form)
@@ -84,4 +93,4 @@ def _f16(blocks: np.ndarray, at: int) -> np.ndarray:
 def _codes(quants: np.ndarray) -> np.ndarray:
     """Puts the nibbles of 4-bit blocks in the order of k, two a byte, the even k low: [n, groups * 16]."""
     halves = np.stack((quants & 15, quants >> 4), axis=-2)
-    return (halves[..., 0::2] | halves[..., 1::2] << 4).reshape(quants.shape[0], -1)
+    return (halves[..., 0::2] | halves[..., 1::2] << 4).reshape(quants.shape[0], quants.shape[1] * 16)

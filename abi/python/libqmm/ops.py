@@ -24,6 +24,8 @@ class Op:
     callee: str  # the memref entry point, without _mlir_ciface_; with T below: + _f32, _f16 or _bf16
     memrefs: dict[str, str]  # its tensors, in its order, as MLIR spells them (T: the dtype of the scales)
     scalars: tuple[str, ...] = ()  # then these integers (lhs as its number); then y, ?x?xf32
+    # Where it takes packed weights: checks their shape (n, k), given before the arguments of `shape`, against those.
+    check_packed: Callable[..., None] | None = None
 
     @property
     def torch_name(self) -> str:
@@ -67,6 +69,14 @@ def _matmul_packed(x: tuple, packed: tuple, n: int, lhs: str = "f32") -> tuple:
     return (*x[:-1], n)
 
 
+def _check_matmul_packed(rhs: tuple, x: tuple, packed: tuple, n: int, lhs: str = "f32") -> None:
+    if _differ(n, rhs[0]) or _differ(x[-1], rhs[1]):
+        raise ValueError(
+            f"quantized::matmul.packed: the packed weights are {_show(rhs)}; "
+            f"x {_show(x)} and n = {n} need {_show((n, x[-1]))}"
+        )
+
+
 def _matmul_grouped(x, codes, scales, zeros, bits: int, group: int, mins=None, lhs: str = "f32") -> tuple:
     op = "quantized::matmul.grouped"
     lhs_kind(op, lhs)
@@ -104,12 +114,17 @@ def _matmul_grouped(x, codes, scales, zeros, bits: int, group: int, mins=None, l
     return (*x[:-1], n)
 
 
-def _embedding_packed(indices: tuple, packed: tuple, k: int) -> tuple:
+def _embedding_packed(ids: tuple, packed: tuple, k: int) -> tuple:
     op = "quantized::embedding.packed"
     _check_rank(op, "packed", packed, 1)
     if k < 0:
         raise ValueError(f"{op}: k is {k}; it must not be negative")
-    return (*indices, k)
+    return (*ids, k)
+
+
+def _check_embedding_packed(rhs: tuple, ids: tuple, packed: tuple, k: int) -> None:
+    if k != rhs[1]:
+        raise ValueError(f"quantized::embedding.packed: k is {k}; the packed weights are {_show(rhs)}")
 
 
 OPS = (
@@ -121,6 +136,7 @@ OPS = (
         callee="qmm_matmul_packed",
         memrefs={"x": "?x?xf32", "packed": "?xi8"},
         scalars=("lhs",),
+        check_packed=_check_matmul_packed,
     ),
     Op(
         name="matmul",
@@ -135,9 +151,10 @@ OPS = (
     Op(
         name="embedding",
         overload="packed",
-        schema="(Tensor indices, Tensor packed, int k) -> Tensor",
+        schema="(Tensor ids, Tensor packed, int k) -> Tensor",
         shape=_embedding_packed,
         callee="qmm_rows_packed",
-        memrefs={"indices": "?xi64", "packed": "?xi8"},
+        memrefs={"ids": "?xi64", "packed": "?xi8"},
+        check_packed=_check_embedding_packed,
     ),
 )

@@ -3,7 +3,7 @@
 
     torch.ops.quantized.matmul.packed(x, packed, n, lhs="f32")
     torch.ops.quantized.matmul.grouped(x, codes, scales, zeros, bits, group, mins=None, lhs="f32")
-    torch.ops.quantized.embedding.packed(indices, packed, k)
+    torch.ops.quantized.embedding.packed(ids, packed, k)
 
 x is f32 [..., k] with any strides, the result f32 [..., n]. The default overload of quantized::matmul is PyTorch's own.
 The ops work in eager mode, torch.compile and torch.export, on the CPU, with as many threads as libqmm.set_num_threads
@@ -66,6 +66,11 @@ class QuantizedLinear(nn.Module):
         return cls(torch.from_numpy(pack(weights)), bias, lhs)
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.shape[-1] != self.in_features:
+            raise ValueError(
+                f"QuantizedLinear: x is {list(x.shape)}, the weights [{self.out_features}, {self.in_features}]; "
+                f"the last extent of x must be {self.in_features}"
+            )
         y = torch.ops.quantized.matmul.packed(x, self.packed, self.out_features, self.lhs)
         return y if self.bias is None else y + self.bias
 
@@ -86,22 +91,15 @@ def load_gguf_linear(
     return QuantizedLinear.from_canonical(file[tensor_name], bias, lhs)
 
 
-# What the ops compute on the CPU: each fills `y`, which the fake implementation made after checking the arguments.
+# What the ops compute on the CPU, from checked arguments: `shape` is that of the result. Packed weights come opened.
 
 
-def _matmul_packed(y: Tensor, x: Tensor, packed: Tensor, n: int, lhs: str = "f32") -> Tensor:
-    packed = packed.contiguous()
-    rhs = _c.open_rhs(packed.data_ptr(), packed.numel())
-    if (rhs.desc.n, rhs.desc.k) != (n, x.shape[-1]):
-        raise ValueError(
-            f"quantized::matmul.packed: the packed weights are [{rhs.desc.n}, {rhs.desc.k}]; "
-            f"x {list(x.shape)} and n = {n} need [{n}, {x.shape[-1]}]"
-        )
-    return _matmul(y, x, lhs, rhs=ctypes.pointer(rhs))
+def _matmul_packed(shape: tuple, rhs: _c.qmm_rhs, x: Tensor, packed: Tensor, n: int, lhs: str = "f32") -> Tensor:
+    return _matmul(shape, x, lhs, rhs=ctypes.pointer(rhs))
 
 
 def _matmul_grouped(
-    y: Tensor,
+    shape: tuple,
     x: Tensor,
     codes: Tensor,
     scales: Tensor,
@@ -124,10 +122,11 @@ def _matmul_grouped(
         offsets=None if offsets is None else offsets.data_ptr(),
         offsets_stride=0 if offsets is None else offsets.stride(0),
     )
-    return _matmul(y, x, lhs, desc=ctypes.pointer(desc._struct()), weights=ctypes.pointer(weights))
+    return _matmul(shape, x, lhs, desc=ctypes.pointer(desc._struct()), weights=ctypes.pointer(weights))
 
 
-def _matmul(y: Tensor, x: Tensor, lhs: str, **rhs) -> Tensor:
+def _matmul(shape: tuple, x: Tensor, lhs: str, **rhs) -> Tensor:
+    y = x.new_empty(shape)
     rows = _c.fold_rows(x.shape, x.stride())
     if rows is None:
         x = x.contiguous()
@@ -148,13 +147,10 @@ def _matmul(y: Tensor, x: Tensor, lhs: str, **rhs) -> Tensor:
     return y
 
 
-def _embedding_packed(y: Tensor, indices: Tensor, packed: Tensor, k: int) -> Tensor:
-    packed = packed.contiguous()
-    rhs = _c.open_rhs(packed.data_ptr(), packed.numel())
-    if rhs.desc.k != k:
-        raise ValueError(f"quantized::embedding.packed: k is {k}; rows of the packed weights have k = {rhs.desc.k}")
-    indices = indices.contiguous()
-    _c.qmm_dequantize_rows(rhs, indices.data_ptr(), indices.numel(), y.data_ptr(), k)
+def _embedding_packed(shape: tuple, rhs: _c.qmm_rhs, ids: Tensor, packed: Tensor, k: int) -> Tensor:
+    y = ids.new_empty(shape, dtype=torch.float32)
+    ids = ids.contiguous()
+    _c.qmm_dequantize_rows(rhs, ids.data_ptr(), ids.numel(), y.data_ptr(), k)
     return y
 
 
@@ -164,13 +160,27 @@ def _dense_rows(matrix: Tensor) -> Tensor:
     return matrix if dense else matrix.clone(memory_format=torch.contiguous_format)
 
 
+def open_packed(op: Op, packed: Tensor, shapes: list) -> _c.qmm_rhs:
+    """Opens packed weights of an op after checking that they fit its arguments, tensors as their shapes."""
+    try:
+        rhs = _c.open_rhs(packed.data_ptr(), packed.numel())
+    except ValueError as error:
+        raise ValueError(f"{op.torch_name}: packed {list(packed.shape)}: {error}") from None
+    op.check_packed((rhs.desc.n, rhs.desc.k), *shapes)
+    return rhs
+
+
+def _shapes(args) -> list:
+    return [tuple(arg.shape) if isinstance(arg, Tensor) else arg for arg in args]
+
+
 def _check_dtypes(op: Op, arguments: dict) -> None:
     # Codes are bytes, at 8 bits those of signed numbers, in either dtype. 8-bit zeros must say that they are signed: an
     # unsigned 128 would be taken for -128.
     allowed = {
         "x": (torch.float32,),
         "packed": (torch.uint8,),
-        "indices": (torch.int64,),
+        "ids": (torch.int64,),
         "codes": (torch.uint8,) if arguments.get("bits") == 4 else (torch.int8, torch.uint8),
         "zeros": (torch.int8, torch.uint8) if arguments.get("bits") == 4 else (torch.int8,),
         "scales": tuple(_SCALE_DTYPES),
@@ -187,14 +197,22 @@ def _register(library: torch.library.Library, op: Op, compute) -> None:
     overload = getattr(getattr(torch.ops.quantized, op.name), op.overload)
     names = [argument.name for argument in overload._schema.arguments]
 
-    def fake(*args):
-        shapes = [tuple(arg.shape) if isinstance(arg, Tensor) else arg for arg in args]
-        shape = op.shape(*shapes)
+    def check(args) -> tuple:
+        """Returns the shape of the result."""
+        shape = op.shape(*_shapes(args))
         _check_dtypes(op, dict(zip(names, args, strict=False)))  # arguments left at their default are not passed
-        return args[0].new_empty(shape, dtype=torch.float32)
+        return shape
+
+    def fake(*args):
+        return args[0].new_empty(check(args), dtype=torch.float32)
 
     def cpu(*args):
-        return compute(fake(*args), *args)
+        shape = check(args)
+        if op.check_packed is None:
+            return compute(shape, *args)
+        at = names.index("packed")
+        packed = args[at].contiguous()
+        return compute(shape, open_packed(op, packed, _shapes(args)), *args[:at], packed, *args[at + 1 :])
 
     def backward(context, gradient):
         raise NotImplementedError(

@@ -24,8 +24,9 @@ from . import loops, pipelines
 from .entries import Entry, import_entry, keep_memory_apart, own_results
 from .exponential import expand_exp
 from .extra_library import extra_library
-from .header import header, is_c_name
-from .lowering import lower_ops
+from .header import header
+from .lowering import copy_strided_weights, lower_ops
+from .names import is_c_name
 from .objects import write_object, write_shared_library
 
 __all__ = ["compile"]
@@ -45,8 +46,14 @@ def compile(
 
     An argument that forward assigns to (`cache[:, pos:end] = k`) is written in place. Parameters and buffers become
     constants of the compiled code. Extents and integers that are dynamic in the program stay arguments.
-    ValueError where arguments of our ops do not fit, with the op and its shapes; NotImplementedError, with its name,
-    for an op that can not be compiled.
+
+    Our ops give the bits that they give in eager mode. Elementwise arithmetic is IEEE's, each operation rounded by
+    itself, with exp (f32) within 2 units in the last place. Sums are relaxed: reductions, matmuls and convolutions are
+    added up in any order, their products may be fused into the additions, and zeros among them may change sign.
+
+    ValueError where arguments of our ops do not fit, with the op and its shapes: packed weights that the program holds
+    are opened here, those that are arguments at every call, which stops the process. NotImplementedError, with its
+    name, for an op that can not be compiled.
     """
     output = Path(output)
     if output.suffix not in (".o", ".so"):
@@ -64,8 +71,13 @@ def compile(
 
     module, entries = _import(programs)
     _to_llvm(module, entries)
-    (write_object if output.suffix == ".o" else write_shared_library)(module, entries, output)
-    output.with_suffix(".h").write_text(header(output.stem, entries))
+    # In a folder beside the output, so that a compilation that fails leaves what was there before.
+    with tempfile.TemporaryDirectory(prefix=".", dir=output.parent) as folder:
+        code = Path(folder) / output.name
+        (write_object if output.suffix == ".o" else write_shared_library)(module, entries, code)
+        code.with_suffix(".h").write_text(header(output.stem, entries))
+        for path in (code, code.with_suffix(".h")):
+            path.replace(output.with_name(path.name))
 
 
 def _import(programs: Mapping[str, torch.export.ExportedProgram]) -> tuple[Module, list[Entry]]:
@@ -83,6 +95,7 @@ def _to_llvm(module: Module, entries: list[Entry]) -> None:
         pipelines.run(module, pipelines.CONTRACT.format(extra_library=library.name), "decomposing the program")
     lower_ops(module)
     pipelines.run(module, pipelines.LINALG, "lowering to linalg")
+    copy_strided_weights(module)
     keep_memory_apart(module, entries)
     loops.optimize_tensors(module)
     pipelines.run(module, pipelines.BUFFERIZE, "placing tensors in memory")

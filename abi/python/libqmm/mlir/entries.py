@@ -6,6 +6,7 @@ An entry writes the arguments that the program assigns to, in place, and no othe
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 
 import sympy
@@ -30,6 +31,10 @@ from torch_mlir.ir import (
     UnitAttr,
 )
 
+from ..ops import OPS
+from ..torch import open_packed
+from .names import parameter_names
+
 _DTYPES = {
     torch.float32: "f32",
     torch.float64: "f64",
@@ -42,7 +47,13 @@ _DTYPES = {
     torch.uint8: "u8",
     torch.bool: "bool",
 }
-_VIEWS = ("tensor.cast", "tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape", "memref.cast")
+VIEWS = (
+    *("tensor.cast", "tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape"),
+    *("memref.cast", "memref.subview", "memref.collapse_shape", "memref.expand_shape", "memref.reinterpret_cast"),
+)
+_aten = torch.ops.aten
+_PRODUCTS = (_aten.mm, _aten.bmm, _aten.addmm, _aten.baddbmm, _aten.convolution)
+_SAME = (_aten.alias.default, _aten.clone.default, _aten.detach.default, _aten.lift_fresh_copy.default)
 _SCALARS = {torch.SymInt: "i64", torch.SymFloat: "f64", torch.SymBool: "bool"}
 
 
@@ -50,7 +61,7 @@ _SCALARS = {torch.SymInt: "i64", torch.SymFloat: "f64", torch.SymBool: "bool"}
 class Value:
     """An argument or result: a tensor, or a scalar, which has no shape."""
 
-    name: str
+    name: str  # of an argument: an identifier in C
     dtype: str  # "f32", "i64", "u8", ...
     shape: tuple[str, ...] | None  # "576", or a name where the extent is known at run time only
 
@@ -76,6 +87,8 @@ def import_entry(importer: FxImporter, name: str, program: torch.export.Exported
     program = program.run_decompositions(get_decomposition_table())
     program.state_dict.update(program.constants)  # where the importer looks for buffers that are not persistent
     graph, signature = program.graph, program.graph_signature
+    _check_packed(program)
+    _check_products(graph)
     for output in signature.output_specs:
         if output.kind == OutputKind.BUFFER_MUTATION:
             raise NotImplementedError(
@@ -92,16 +105,55 @@ def import_entry(importer: FxImporter, name: str, program: torch.export.Exported
 
     mutated = list(signature.user_inputs_to_mutate.values())
     names = [node.name for node in inputs]
-    symbols = {str(node.meta["val"]): node.name for node in inputs if type(node.meta["val"]) in _SCALARS}
+    parameters = dict(zip(inputs, parameter_names(names), strict=True))
+    symbols = {str(node.meta["val"]): parameters[node] for node in inputs if type(node.meta["val"]) in _SCALARS}
     entry = Entry(
         name,
-        tuple(_value(node.name, node) for node in inputs),
+        tuple(_value(parameters[node], node) for node in inputs),
         tuple(_value("result", node) for node in outputs[len(mutated) :]),
         tuple(names.index(name) for name in mutated),
         tuple(_range(symbols.get(str(s), str(s)), bounds) for s, bounds in program.range_constraints.items()),
     )
     importer.import_frozen_program(program, func_name=entry.symbol)
     return entry
+
+
+def _check_packed(program: torch.export.ExportedProgram) -> None:
+    """Compares the packed weights that the program holds with the arguments of the ops that take them."""
+    signature = program.graph_signature
+    held = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    ops = {op.torch_name: op for op in OPS if op.check_packed}
+    for node in program.graph.nodes:
+        op = ops.get(node.target.name() if isinstance(node.target, torch._ops.OpOverload) else None)
+        if op is None:
+            continue
+        arguments = inspect.signature(op.shape).bind(*node.args, **node.kwargs).arguments
+        packed = arguments["packed"]
+        while packed.target in _SAME:
+            packed = packed.args[0]
+        if packed.name in held:
+            open_packed(op, program.state_dict[held[packed.name]], [_shape(value) for value in arguments.values()])
+
+
+def _shape(argument):
+    """Returns the shape of a tensor, None for an extent that is known at run time only; else the argument."""
+    value = argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
+    if not isinstance(value, torch.Tensor):
+        return value
+    return tuple(extent if isinstance(extent, int) else None for extent in value.shape)
+
+
+def _check_products(graph: torch.fx.Graph) -> None:
+    """Refuses matmuls and convolutions of 8-bit integers, on which torch-mlir crashes."""
+    for node in graph.nodes:
+        tensors = [n.meta.get("val") for n in node.args if isinstance(n, torch.fx.Node)]
+        dtypes = {tensor.dtype for tensor in tensors if isinstance(tensor, torch.Tensor)}
+        if getattr(node.target, "overloadpacket", None) in _PRODUCTS and dtypes & {torch.int8, torch.uint8}:
+            raise NotImplementedError(f"{node.target} of {', '.join(map(str, dtypes))} can not be compiled")
 
 
 def _range(name: str, bounds: ValueRanges) -> str:
@@ -147,7 +199,7 @@ def keep_memory_apart(module: Module, entries: list[Entry]) -> None:
 
 
 def own_results(module: Module, entries: list[Entry]) -> None:
-    """After bufferization: copies each result that is the memory of an argument or of another result."""
+    """After bufferization: copies each result that is, or views, the memory of an argument or of another result."""
     with module.context, module.operation.location:
         for entry in entries:
             _, end = _body(_function(module, entry))
@@ -156,14 +208,14 @@ def own_results(module: Module, entries: list[Entry]) -> None:
                 is_argument = isinstance(_viewed(value), BlockArgument)
                 if i < len(entry.written):
                     assert is_argument, f"{entry.name}: an argument that is assigned to is not written in place"
-                elif isinstance(value.type, MemRefType) and (is_argument or value in values[:i]):
+                elif isinstance(value.type, MemRefType) and (is_argument or _viewed(value) in map(_viewed, values[:i])):
                     with InsertionPoint(end):
                         end.operands[i] = _copy(value)
 
 
 def _viewed(value):
     """Returns the tensor or memref that `value` is a view of."""
-    while not isinstance(value, BlockArgument) and value.owner.name in _VIEWS:
+    while not isinstance(value, BlockArgument) and value.owner.name in VIEWS:
         value = value.owner.operands[0]
     return value
 

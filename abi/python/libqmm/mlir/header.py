@@ -20,26 +20,17 @@ _C_TYPES = {
     "bool": "bool",
 }
 
-# Keywords of C99 and C++20.
-_KEYWORDS = """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t
-    class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue
-    decltype default delete do double dynamic_cast else enum explicit export extern false float for friend
-    goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
-    protected public register reinterpret_cast requires restrict return short signed sizeof static
-    static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename
-    union unsigned using virtual void volatile wchar_t while xor xor_eq
-"""
-
 _HEADER = """\
 /*
  * Written by libqmm.mlir.compile: entries of compiled code. Link with libqmm.
  *
  * Tensors are passed by descriptor. Every tensor is dense and row-major: `aligned` points at its first element,
  * `offset` is 0, `sizes` is its shape and strides[i] is the product of sizes[i + 1 ...]. Shapes must be as stated: they
- * are not checked. A tensor that is written must not overlap another. An entry reads its arguments, and writes those
- * that are marked [in, out]. Results are memory that the entry allocates: pass a descriptor to fill, and when done with
- * it free(result.allocated).
+ * are not checked. Nor are integers that say where a tensor is read or written: a program that assigns to
+ * cache[pos : pos + T] writes past the end of `cache` unless the caller keeps pos + T within its extent. A tensor that
+ * is written must not overlap another. An entry reads its arguments, and writes those that are marked [in, out].
+ * Results are memory that the entry allocates: pass a descriptor to fill, and when done with it
+ * free(result.allocated).
  */
 #ifndef {guard}
 #define {guard}
@@ -70,11 +61,6 @@ typedef struct {name} {{
 }} {name};
 #endif
 """
-
-
-def is_c_name(name: str) -> bool:
-    """Tells whether `name` can be an identifier in C and C++."""
-    return name.isascii() and name.isidentifier() and name not in _KEYWORDS.split()
 
 
 def header(stem: str, entries: list[Entry]) -> str:
@@ -121,7 +107,7 @@ def _entry(entry: Entry) -> str:
         type = _type(argument)
         if argument.shape is not None:
             type = type + "*" if i in entry.written else f"const {type}*"
-        parameters.append(f"{type} {argument.name if is_c_name(argument.name) else argument.name + '_'}")
+        parameters.append(f"{type} {argument.name}")
     joined = ",\n    ".join(parameters) or "void"
     prototype = f"{returned} _mlir_ciface_{entry.name}(\n    {joined});\n"
     return f"{struct}\n/**\n{_describe(entry)} */\n{prototype}"

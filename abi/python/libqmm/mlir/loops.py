@@ -2,19 +2,19 @@
 """The loops of everything that a model does outside our calls, made fit for the vectorizer.
 
 Float matmuls (attention is made of them) are cut into tiles that fit the registers and vectorized here; all else is
-fused into few loops, which LLVM vectorizes once it may reorder sums.
+fused into few loops, which LLVM vectorizes once it may reorder the sums among them.
 """
 
 from __future__ import annotations
 
 from torch_mlir.dialects import linalg
 from torch_mlir.dialects.transform import interpreter
-from torch_mlir.ir import Attribute, InsertionPoint, IntegerAttr, IntegerType, Module, ShapedType, UnitAttr
+from torch_mlir.ir import Attribute, InsertionPoint, IntegerAttr, IntegerType, Module, Operation, ShapedType, UnitAttr
 
 from .pipelines import run, walk
 
-# Sums may be reordered. Inf and NaN keep their meaning: softmax starts its maximum at -inf.
-_FASTMATH = "#arith.fastmath<reassoc,nsz,arcp,contract,afn>"
+# Of reductions: their order is open. Inf and NaN keep their meaning: softmax starts its maximum at -inf.
+_FASTMATH = "#arith.fastmath<reassoc,nsz,contract>"
 # A tile of 6 x 16 floats takes 12 of 16 registers of AVX2.
 _ROWS, _COLUMNS, _DEPTH = 6, 16, 8
 _MATMULS = {"linalg.matmul": 2, "linalg.batch_matmul": 3}
@@ -60,7 +60,7 @@ _LOWER_VECTORS = """
 
 def optimize_tensors(module: Module) -> None:
     """Before bufferization: tiles and vectorizes matmuls, fuses the rest."""
-    _relax_arithmetic(module)
+    _relax_reductions(module)
     _tile(module)
     run(module, "func.func(scf-for-loop-peeling, scf-for-loop-canonicalization, canonicalize, cse)", "peeling loops")
     _vectorize(module)
@@ -88,12 +88,20 @@ def loop_over_strided_copies(module: Module) -> None:
                 operation.erase()
 
 
-def _relax_arithmetic(module: Module) -> None:
+def _relax_reductions(module: Module) -> None:
+    """Before fusion, which puts elementwise arithmetic, to be kept as it is, into the same loops."""
     with module.context:
         flags = Attribute.parse(_FASTMATH)
         for operation in walk(module.operation):
-            if "fastmath" in operation.attributes:
-                operation.attributes["fastmath"] = flags
+            if operation.name in _MATMULS or _reduces(operation):
+                for inner in walk(operation):
+                    if "fastmath" in inner.attributes:
+                        inner.attributes["fastmath"] = flags
+
+
+def _reduces(operation: Operation) -> bool:
+    iterators = operation.attributes.get("iterator_types")
+    return operation.name.startswith("linalg.") and "reduction" in str(iterators)
 
 
 def _tile(module: Module) -> None:

@@ -17,8 +17,9 @@ import math
 import re
 from dataclasses import dataclass
 
-from torch_mlir.dialects import arith, func, tensor
+from torch_mlir.dialects import arith, bufferization, func, tensor
 from torch_mlir.ir import (
+    BlockArgument,
     FlatSymbolRefAttr,
     IndexType,
     InsertionPoint,
@@ -34,9 +35,11 @@ from torch_mlir.ir import (
 from torch_mlir.passmanager import PassManager
 
 from ..ops import LHS_KINDS, OPS, Op
+from .entries import VIEWS
 from .pipelines import walk
 
 _OPS = {op.mlir_name: op for op in OPS}
+_WRAPPER = ".tensors"  # how the names of wrappers end
 _ROWS = "?x?xf32"  # the result of every entry point
 
 
@@ -55,6 +58,32 @@ def lower_ops(module: Module) -> None:
             for function in list(wrapper.body.operations):
                 function.operation.detach_from_parent()
                 module.body.append(function)
+
+
+def copy_strided_weights(module: Module) -> None:
+    """Before bufferization: copies arguments whose rows are not dense, x aside; entry points do not take them."""
+    with module.context, module.operation.location:
+        for operation in walk(module.operation):
+            if operation.name != "func.call":
+                continue
+            callee = FlatSymbolRefAttr(operation.attributes["callee"]).value
+            for i, value in enumerate(operation.operands if callee.endswith(_WRAPPER) else ()):
+                is_x = i == 0 and str(value.type) == f"tensor<{_ROWS}>"
+                if isinstance(value.type, RankedTensorType) and not is_x and not _has_dense_rows(value):
+                    with InsertionPoint(operation):
+                        operation.operands[i] = bufferization.alloc_tensor(value.type, [], copy=value)
+
+
+def _has_dense_rows(value: Value) -> bool:
+    """Tells whether consecutive elements of a row will lie side by side: no slice leaves elements out between them."""
+    while not isinstance(value, BlockArgument) and value.owner.name in VIEWS:
+        if value.owner.name == "tensor.extract_slice":
+            source = RankedTensorType(value.owner.operands[0].type)
+            size, stride = (list(value.owner.attributes[f"static_{name}"])[-1] for name in ("sizes", "strides"))
+            if stride != 1 or (size == 1 and source.shape[-1] != 1 and source.rank > 1):
+                return False
+        value = value.owner.operands[0]
+    return True
 
 
 def _load_torch_conversion_dialect() -> None:
@@ -102,7 +131,7 @@ def _lower(operation: Operation, op: Op, wrappers: dict[str, str]) -> None:
         wrappers[callee] = _wrapper(callee, specs, len(op.scalars))
         call = func.CallOp(
             [Type.parse(f"tensor<{_ROWS}>")],
-            FlatSymbolRefAttr.get(f"{callee}.tensors"),
+            FlatSymbolRefAttr.get(callee + _WRAPPER),
             [
                 *(
                     tensor.cast(Type.parse(f"tensor<{spec}>"), value)
@@ -229,7 +258,7 @@ def _wrapper(callee: str, specs: list[str], scalars: int) -> str:
     arguments = ", ".join([*(f"%m{i}" for i in range(len(specs))), *numbers, "%y"])
     return f"""\
 func.func private @{callee}({signature}) attributes {{llvm.emit_c_interface}}
-func.func private @{callee}.tensors({", ".join(parameters)}) -> tensor<{_ROWS}> {{
+func.func private @{callee}{_WRAPPER}({", ".join(parameters)}) -> tensor<{_ROWS}> {{
   %c0 = arith.constant 0 : index
   %rows = tensor.dim %t0, %c0 : tensor<{specs[0]}>
 {buffers}

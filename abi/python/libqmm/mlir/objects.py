@@ -14,12 +14,14 @@ from torch_mlir.ir import Attribute, Module, Operation, StringAttr, UnitAttr
 
 from .. import _c
 from .entries import Entry
+from .pipelines import walk
 
 _PREFIX = "_mlir_ciface_"
 
 
 def write_object(module: Module, entries: list[Entry], path: Path) -> None:
     """Writes position-independent code for this CPU. Only `_mlir_ciface_<entry>` is visible to the linker."""
+    _check_translated(module)
     names = {_PREFIX + entry.symbol: _PREFIX + entry.name for entry in entries}
     with module.context:
         for function in _functions(module):
@@ -30,12 +32,18 @@ def write_object(module: Module, entries: list[Entry], path: Path) -> None:
                 function.attributes["linkage"] = Attribute.parse("#llvm.linkage<internal>")
                 function.attributes["always_inline"] = UnitAttr.get()
 
-    engine = ExecutionEngine(module, opt_level=3, enable_object_dump=True, enable_pic=True)
+    try:
+        engine = ExecutionEngine(module, opt_level=3, enable_object_dump=True, enable_pic=True)
+    except RuntimeError as error:
+        raise RuntimeError(f"LLVM can not translate {', '.join(names.values())}: {error}") from error
     # The engine generates code on the first look-up and wants an address for every symbol, though nothing is run here.
-    for function in _functions(module):
-        if _is_declaration(function) and _name(function).startswith(_PREFIX):
-            engine.raw_register_runtime(_name(function), ctypes.c_void_p(1))
-    engine.raw_lookup(_PREFIX + entries[0].name)
+    outside = [_name(function) for function in _functions(module) if _is_declaration(function)]
+    for name in outside:
+        if name.startswith(_PREFIX):
+            engine.raw_register_runtime(name, ctypes.c_void_p(1))
+    if not engine.raw_lookup(_PREFIX + entries[0].name):
+        called = ", ".join(name for name in outside if not name.startswith(_PREFIX))
+        raise RuntimeError(f"LLVM generated no code; a function that it calls may be missing here: {called}")
     engine.dump_to_object_file(str(path))
     # Beside each entry the engine puts one for calls from Python.
     keep = [f"--keep-global-symbol={name}" for name in names.values()]
@@ -44,12 +52,18 @@ def write_object(module: Module, entries: list[Entry], path: Path) -> None:
 
 def write_shared_library(module: Module, entries: list[Entry], path: Path) -> None:
     """Links the object with libqmm's shared library, the one that this package loads."""
-    library = Path(_c._library._name).resolve()
+    library = _c.library_path
     with tempfile.TemporaryDirectory() as folder:
         code = Path(folder) / "entries.o"
         write_object(module, entries, code)
-        command = [_tool("cc", "gcc", "clang"), "-shared", "-o", str(path), str(code)]
+        command = [_tool("cc", "gcc", "clang"), "-shared", "-Wl,-z,defs", "-o", str(path), str(code)]
         _run([*command, str(library), f"-Wl,-rpath,{library.parent}", "-lm"])
+
+
+def _check_translated(module: Module) -> None:
+    left = sorted({op.name for op in walk(module.operation) if not op.name.startswith("llvm.")})
+    if left:
+        raise NotImplementedError(f"lowering to LLVM failed: nothing lowers {', '.join(left)}")
 
 
 def _functions(module: Module) -> list[Operation]:
