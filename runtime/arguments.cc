@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstring>
 #include <numeric>
 
 #include "threads.h"
@@ -23,16 +24,19 @@ struct Matrix {
   int64_t batch_stride, row_stride, col_stride;
 };
 
-// The bytes that something spans: rows of `width` bytes, at distances that are multiples of `pitch`, or one row where
-// pitch is 0.
+// The bytes that something spans. Each level sees it as runs of `width` bytes at distances that are multiples of
+// `pitch`: a row's columns, a column's rows, a batch. A pitch of 0 is one run.
 struct Span {
+  struct Level {
+    uintptr_t pitch, width;
+  };
   uintptr_t begin = 0, end = 0;
-  uintptr_t width = 0, pitch = 0;
+  Level levels[3] = {};
 };
 
 Span flat(const void* data, int64_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(data), size = static_cast<uintptr_t>(bytes);
-  return {begin, begin + size, size, 0};
+  return {begin, begin + size, {{0, size}, {0, size}, {0, size}}};
 }
 
 qmm_status span(const char* function, const Matrix& x, Arrays arrays, Span* out) {
@@ -54,19 +58,32 @@ qmm_status span(const char* function, const Matrix& x, Arrays arrays, Span* out)
   out->begin = reinterpret_cast<uintptr_t>(x.data);
   if (__builtin_add_overflow(out->begin, static_cast<uintptr_t>(extent) * 4, &out->end))
     return fail(QMM_INVALID_ARGUMENT, "%s: %s reaches past the end of memory", function, x.name);
-  out->width = static_cast<uintptr_t>(width + 1) * 4;
-  const int64_t pitch = std::gcd(x.m > 1 ? x.row_stride : 0, x.batch > 1 ? x.batch_stride : 0);
-  out->pitch = static_cast<uintptr_t>(pitch) * 4;
+  const int64_t strides[] = {x.row_stride, x.col_stride, x.batch_stride}, extents[] = {x.m, x.columns, x.batch};
+  // A level's runs go along one dimension, or for batches along two.
+  const bool along[3][3] = {{false, true, false}, {true, false, false}, {true, true, false}};
+  for (int level = 0; level < 3; ++level) {
+    int64_t pitch = 0, run = 1;
+    for (int d = 0; d < 3; ++d)
+      if (along[level][d])
+        run += (extents[d] - 1) * strides[d];
+      else if (extents[d] > 1)
+        pitch = std::gcd(pitch, strides[d]);
+    out->levels[level] = {static_cast<uintptr_t>(pitch) * 4, static_cast<uintptr_t>(run) * 4};
+  }
   return QMM_OK;
 }
 
-// Whether two spans may share a byte. Column ranges of one array are told apart by where they lie in its rows.
+// Whether two spans may share a byte. Parts of one array are told apart by where they lie in its rows, columns or
+// batches.
 bool overlap(const Span& a, const Span& b) {
   if (a.begin == a.end || b.begin == b.end || a.end <= b.begin || b.end <= a.begin) return false;
-  const uintptr_t pitch = std::gcd(a.pitch, b.pitch);
-  if (pitch == 0) return true;
-  const uintptr_t offset = (b.begin % pitch + pitch - a.begin % pitch) % pitch;
-  return offset < a.width || offset + b.width > pitch;
+  for (int level = 0; level < 3; ++level) {
+    const uintptr_t pitch = std::gcd(a.levels[level].pitch, b.levels[level].pitch);
+    if (pitch == 0) continue;
+    const uintptr_t offset = (b.begin % pitch + pitch - a.begin % pitch) % pitch;
+    if (offset >= a.levels[level].width && offset + b.levels[level].width <= pitch) return false;
+  }
+  return true;
 }
 
 // Whether no two elements share memory: in order of their strides, each dimension steps over all inner ones.
@@ -93,6 +110,16 @@ qmm_status refuse_overlap(const char* function, const char* name, const Span& x,
               static_cast<size_t>(y.begin));
 }
 
+qmm_status refuse_weights_overlap(const char* function, const qmm_weights& w, const Problem& p, const Span& y) {
+  const auto rows = [&](const void* data, int64_t stride, int64_t columns, int64_t element) {
+    return flat(data, data == nullptr || columns == 0 ? 0 : ((p.desc.n - 1) * stride + columns) * element);
+  };
+  const int64_t scale = dtype_size(p.desc.scale_dtype), offset = p.desc.offset == QMM_ZEROS ? 1 : scale;
+  QMM_TRY(refuse_overlap(function, "codes", rows(w.codes, w.codes_stride, ceil_div(p.desc.k * p.desc.bits, 8), 1), y));
+  QMM_TRY(refuse_overlap(function, "scales", rows(w.scales, w.scales_stride, p.layout.groups, scale), y));
+  return refuse_overlap(function, "offsets", rows(w.offsets, w.offsets_stride, p.layout.groups, offset), y);
+}
+
 // What quantizing X and a matmul have in common, but for the rhs.
 qmm_status check_rows(const char* function, const qmm_matmul_args& a, Problem* p) {
   QMM_TRY(check_lhs_kind(function, a.lhs_kind));
@@ -106,9 +133,9 @@ qmm_status check_rows(const char* function, const qmm_matmul_args& a, Problem* p
     return fail(QMM_INVALID_ARGUMENT, "%s: m is %" PRId64 " and batch %" PRId64 "; neither may be negative", function,
                 a.m, a.batch);
   p->m = std::max<int64_t>(a.m, 1);
-  const int64_t batch = a.batch == 0 ? 1 : a.batch;
-  if (__builtin_mul_overflow(a.m, batch, &p->rows))
-    return fail(QMM_INVALID_ARGUMENT, "%s: m %" PRId64 " times batch %" PRId64 " overflows", function, a.m, batch);
+  p->batch = a.batch == 0 ? 1 : a.batch;
+  if (__builtin_mul_overflow(a.m, p->batch, &p->rows))
+    return fail(QMM_INVALID_ARGUMENT, "%s: m %" PRId64 " times batch %" PRId64 " overflows", function, a.m, p->batch);
   p->threads = {sizeof(qmm_threads), 1, run_here, nullptr};
   if (a.threads == nullptr) {
     p->threads = default_threads();
@@ -125,14 +152,8 @@ qmm_status check_x(const char* function, const qmm_matmul_args& a, Arrays arrays
   if (__builtin_mul_overflow(p->rows, p->lhs_layout.size(1), &lhs_bytes))
     return fail(QMM_INVALID_ARGUMENT, "%s: the lhs [%" PRId64 ", %" PRId64 "] overflows", function, p->rows, p->desc.k);
   p->lhs_given = false;
-  const Matrix x = {"x",
-                    a.x,
-                    a.batch == 0 ? 1 : a.batch,
-                    a.m,
-                    p->desc.k,
-                    a.x_batch_stride,
-                    a.x_row_stride,
-                    a.x_col_stride == 0 ? 1 : a.x_col_stride};
+  const Matrix x = {
+      "x", a.x, p->batch, a.m, p->desc.k, a.x_batch_stride, a.x_row_stride, a.x_col_stride == 0 ? 1 : a.x_col_stride};
   p->source = {static_cast<const float*>(a.x), p->m, x.row_stride, x.col_stride, x.batch_stride};
   return span(function, x, arrays, x_span);
 }
@@ -152,10 +173,9 @@ qmm_status check_given_lhs(const char* function, const qmm_matmul_args& a, Probl
                 "; this call has kind %" PRId64 ", rows %" PRId64 ", k %" PRId64 ", group %" PRId64,
                 function, header.kind, header.rows, header.k, header.group, expected.kind, expected.rows, expected.k,
                 expected.group);
-  const int64_t needed = p->lhs_layout.size(p->rows) + int64_t(sizeof header);
-  if (a.lhs_size < static_cast<uint64_t>(needed))
-    return fail(QMM_INVALID_ARGUMENT, "%s: lhs_size is %zu; this lhs has %" PRId64 " bytes", function, a.lhs_size,
-                needed);
+  if (a.lhs_size < lhs_bytes(*p))
+    return fail(QMM_INVALID_ARGUMENT, "%s: lhs_size is %zu; this lhs has %zu bytes", function, a.lhs_size,
+                lhs_bytes(*p));
   if (header.misaligned != expected.misaligned)
     return fail(QMM_INVALID_ARGUMENT,
                 "%s: lhs was quantized at an address %" PRIu64 " past a multiple of 64, and has moved to one %" PRIu64
@@ -171,6 +191,8 @@ qmm_status check_given_lhs(const char* function, const qmm_matmul_args& a, Probl
 LhsHeader make_lhs_header(const Problem& p, const void* lhs) {
   return {kLhsMark, p.lhs_layout.kind, p.rows, p.desc.k, p.desc.group, misaligned(lhs)};
 }
+
+size_t lhs_bytes(const Problem& p) { return static_cast<size_t>(p.lhs_layout.size(p.rows)) + sizeof(LhsHeader); }
 
 qmm_status check_lhs_kind(const char* function, int32_t kind) {
   if (kind < QMM_LHS_F32 || kind > QMM_LHS_S8_TOKEN)
@@ -209,8 +231,7 @@ qmm_status check_matmul(const char* function, const qmm_matmul_args* args, const
   p->y_row_stride = a.y_row_stride;
   p->y_col_stride = a.y_col_stride == 0 ? 1 : a.y_col_stride;
   p->y_batch_stride = a.y_batch_stride;
-  const Matrix y = {
-      "y", a.y, a.batch == 0 ? 1 : a.batch, a.m, p->desc.n, a.y_batch_stride, a.y_row_stride, p->y_col_stride};
+  const Matrix y = {"y", a.y, p->batch, a.m, p->desc.n, a.y_batch_stride, a.y_row_stride, p->y_col_stride};
   Span y_span;
   QMM_TRY(span(function, y, arrays, &y_span));
   if (p->rows > 0 && p->desc.n > 0 && !elements_apart(y))
@@ -220,8 +241,13 @@ qmm_status check_matmul(const char* function, const qmm_matmul_args* args, const
                 function, y.batch_stride, y.row_stride, y.col_stride, y.batch, y.m, y.columns);
   if (y_span.begin != y_span.end) {
     QMM_TRY(refuse_overlap(function, "x", x_span, y_span));
-    if (p->lhs_given) QMM_TRY(refuse_overlap(function, "lhs", flat(a.lhs, static_cast<int64_t>(a.lhs_size)), y_span));
-    if (p->panels != nullptr) QMM_TRY(refuse_overlap(function, "rhs", flat(a.rhs->packed, p->layout.size), y_span));
+    if (p->lhs_given)
+      QMM_TRY(refuse_overlap(function, "lhs", flat(a.lhs, static_cast<int64_t>(lhs_bytes(*p))), y_span));
+    if (p->panels != nullptr) {
+      QMM_TRY(refuse_overlap(function, "rhs", flat(a.rhs->packed, p->layout.size), y_span));
+    } else {
+      QMM_TRY(refuse_weights_overlap(function, *a.weights, *p, y_span));
+    }
     if (p->bias != nullptr) QMM_TRY(refuse_overlap(function, "bias", flat(p->bias, p->desc.n * 4), y_span));
   }
 
@@ -239,7 +265,8 @@ qmm_status check_matmul(const char* function, const qmm_matmul_args* args, const
   return QMM_OK;
 }
 
-qmm_status check_quantize_lhs(const char* function, const qmm_matmul_args* args, Arrays arrays, Problem* p) {
+qmm_status check_quantize_lhs(const char* function, const qmm_matmul_args* args, Arrays arrays, const void* lhs,
+                              size_t lhs_size, Problem* p) {
   QMM_TRY(check_struct(function, "args", args, sizeof *args));
   const qmm_matmul_args& a = *args;
   QMM_TRY(check_rows(function, a, p));
@@ -252,8 +279,16 @@ qmm_status check_quantize_lhs(const char* function, const qmm_matmul_args* args,
     QMM_TRY(make_layout(function, a.desc, &p->layout));
     p->desc = *a.desc;
   }
-  Span unused;
-  return check_x(function, a, arrays, p, &unused);
+  Span x_span;
+  QMM_TRY(check_x(function, a, arrays, p, &x_span));
+  if (arrays == Arrays::Ignored) return QMM_OK;
+  if (lhs == nullptr) return fail(QMM_INVALID_ARGUMENT, "%s: lhs is null", function);
+  if (lhs_size < lhs_bytes(*p))
+    return fail(QMM_INVALID_ARGUMENT, "%s: lhs_size is %zu; this lhs takes %zu", function, lhs_size, lhs_bytes(*p));
+  if (overlap(x_span, flat(lhs, static_cast<int64_t>(lhs_bytes(*p)))))
+    return fail(QMM_INVALID_ARGUMENT, "%s: x (%zu bytes at %p) and lhs (%zu bytes at %p) overlap", function,
+                static_cast<size_t>(x_span.end - x_span.begin), a.x, lhs_bytes(*p), lhs);
+  return QMM_OK;
 }
 
 }  // namespace qmm

@@ -14,7 +14,7 @@ struct Problem {
   LhsSource source;  // where lhs is not given
   PackedLhs given;   // where it is
   bool lhs_given;
-  int64_t rows;  // of all batches
+  int64_t batch, m, rows;  // batches, rows of one (at least 1), rows of all
 
   qmm_rhs_desc desc;
   Layout layout;
@@ -23,7 +23,7 @@ struct Problem {
 
   const float* bias;
   float* y;
-  int64_t m, y_row_stride, y_col_stride, y_batch_stride;
+  int64_t y_row_stride, y_col_stride, y_batch_stride;
 
   const Kernel* kernel;
   qmm_threads threads;
@@ -36,6 +36,7 @@ struct LhsHeader {
   uint64_t misaligned;  // of its address; the arrays are aligned behind it
 };
 LhsHeader make_lhs_header(const Problem& problem, const void* lhs);
+size_t lhs_bytes(const Problem& problem);  // of such an lhs
 
 // Whether the arrays exist yet, or only their shapes count.
 enum class Arrays { Given, Ignored };
@@ -44,8 +45,10 @@ enum class Arrays { Given, Ignored };
 qmm_status check_matmul(const char* function, const qmm_matmul_args* args, const Kernel* forced, Arrays arrays,
                         Problem* problem);
 
-// Checks those that say how X is quantized: lhs_kind, x, and the rhs or desc that it is for.
-qmm_status check_quantize_lhs(const char* function, const qmm_matmul_args* args, Arrays arrays, Problem* problem);
+// Checks those that say how X is quantized: lhs_kind, x, and the rhs or desc that it is for; and, unless arrays are
+// ignored, where it is to go.
+qmm_status check_quantize_lhs(const char* function, const qmm_matmul_args* args, Arrays arrays, const void* lhs,
+                              size_t lhs_size, Problem* problem);
 
 qmm_status check_lhs_kind(const char* function, int32_t kind);
 inline Lhs lhs_of(int32_t kind) { return kind == QMM_LHS_F32 ? Lhs::F32 : Lhs::S8; }

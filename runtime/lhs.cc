@@ -2,6 +2,7 @@
 #include "lhs.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace qmm {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cinttypes>
+#include <cstring>
 
 #include "arena.h"
 #include "arguments.h"
@@ -220,20 +221,15 @@ qmm_status scratch_size(const qmm_matmul_args* args, size_t* size, const Kernel*
 
 qmm_status lhs_size(const qmm_matmul_args* args, size_t* size) {
   Problem p = {};
-  QMM_TRY(check_quantize_lhs("qmm_lhs_size", args, Arrays::Ignored, &p));
+  QMM_TRY(check_quantize_lhs("qmm_lhs_size", args, Arrays::Ignored, nullptr, 0, &p));
   if (size == nullptr) return fail(QMM_INVALID_ARGUMENT, "qmm_lhs_size: size is null");
-  *size = static_cast<size_t>(p.lhs_layout.size(p.rows)) + sizeof(LhsHeader);
+  *size = lhs_bytes(p);
   return QMM_OK;
 }
 
 qmm_status quantize_lhs(const qmm_matmul_args* args, void* lhs, size_t lhs_size) {
-  const char* function = "qmm_quantize_lhs";
   Problem p = {};
-  QMM_TRY(check_quantize_lhs(function, args, Arrays::Given, &p));
-  const size_t needed = static_cast<size_t>(p.lhs_layout.size(p.rows)) + sizeof(LhsHeader);
-  if (lhs == nullptr) return fail(QMM_INVALID_ARGUMENT, "%s: lhs is null", function);
-  if (lhs_size < needed)
-    return fail(QMM_INVALID_ARGUMENT, "%s: lhs_size is %zu; this lhs takes %zu", function, lhs_size, needed);
+  QMM_TRY(check_quantize_lhs("qmm_quantize_lhs", args, Arrays::Given, lhs, lhs_size, &p));
   const LhsHeader header = make_lhs_header(p, lhs);
   std::memcpy(lhs, &header, sizeof header);
   Slice slice = {};

@@ -91,6 +91,7 @@ qmm_status check_rhs(const char* function, const qmm_rhs* rhs, Layout* layout) {
 }
 
 void pack_panel(const qmm_rhs_desc& desc, const Layout& layout, const qmm_weights& weights, int64_t p, uint8_t* panel) {
+  if (desc.k == 0) return;  // a panel has no bytes
   std::memset(panel, 0, static_cast<size_t>(layout.panel_stride));
   const int64_t columns = desc.n - p * kPanel < kPanel ? desc.n - p * kPanel : kPanel;
   const int64_t scale_size = dtype_size(desc.scale_dtype);

@@ -761,6 +761,26 @@ TEST(Matmul, RefusesYOverWhatItReads) {
     call.use_lhs();
     call.args.y = call.lhs.data() + 64;
     EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"lhs", "overlap"}));
+    call.args.lhs_size = ~size_t(0);
+    EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"lhs", "overlap"}));
+  }
+  {
+    Call call;
+    call.use_canonical();
+    std::vector<float> memory(400);
+    for (void** array : {&call.view.codes, &call.view.scales}) {
+      void* const before = *array;
+      *array = memory.data() + 60;
+      call.args.y = memory.data() + 40;
+      EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"overlap"}));
+      *array = before;
+    }
+  }
+  {
+    Call call(QMM_LHS_S8);
+    std::vector<float> x(400);
+    call.args.x = x.data();
+    EXPECT_TRUE(refused(qmm_quantize_lhs(&call.args, x.data() + 79, 1284), QMM_INVALID_ARGUMENT, {"overlap"}));
   }
   Call call;
   std::vector<float> array(40, -77.0f);
@@ -814,6 +834,29 @@ TEST(Matmul, AcceptsColumnsOfOneArrayOfBatches) {
     call.args.y = array.data() + 41;  // its last column is the next row's first of x
     EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"overlap"}));
   }
+}
+
+// x and y by turns: in batches of [x 2 x 40 | y 2 x 20], and as rows of one column-major array.
+TEST(Matmul, AcceptsBatchesAndRowsOfOneArray) {
+  Call call;
+  std::vector<float> array(240, 1.0f);
+  call.args.batch = 2;
+  call.args.x = array.data();
+  call.args.x_row_stride = 40;
+  call.args.x_batch_stride = call.args.y_batch_stride = 120;
+  call.args.y = array.data() + 80;
+  call.args.y_row_stride = 20;
+  EXPECT_EQ(qmm_matmul(&call.args), QMM_OK) << qmm_last_error();
+  call.args.y = array.data() + 79;
+  EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"overlap"}));
+
+  call.args.batch = 1;
+  call.args.x_row_stride = call.args.y_row_stride = 1;
+  call.args.x_col_stride = call.args.y_col_stride = 4;
+  call.args.y = array.data() + 2;
+  EXPECT_EQ(qmm_matmul(&call.args), QMM_OK) << qmm_last_error();
+  call.args.y = array.data() + 3;
+  EXPECT_TRUE(refused(qmm_matmul(&call.args), QMM_INVALID_ARGUMENT, {"overlap"}));
 }
 
 // With scratch for fewer threads than there are by now, fewer run.

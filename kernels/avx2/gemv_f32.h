@@ -5,7 +5,8 @@
 // Tile of 1 row x 4 panels: a column's t is one chain of FMAs, and 8 chains of 8 columns fill the two FMA ports'
 // latency.
 //   t[8]     float sums     code - zero  8 columns of one k     x  one k of the row, in every lane
-// Eight weights take a shift, a mask, a conversion, a subtraction and an FMA: 5/3 cycles on three vector ports.
+// Eight weights take two operations to extract, a conversion, a subtraction and an FMA: 5/3 cycles on three vector
+// ports.
 #pragma once
 
 #include "decode_f32.h"

@@ -6,8 +6,9 @@
 // Tile of 4 rows x 16 columns; a step is 4 k. The panel is unpacked once a block, nibbles to bytes, for all rows.
 //   x[4][2]  int16 sums of up to 8 steps       b0, b1  16 columns x 4 k of codes
 //   d[4][2]  int32 sums of the group (memory)  a       4 k of a row, in every lane
-// A step takes 8 vpmaddubsw + 8 vpaddw for 256 MAC, and 8 vpmaddwd + 8 vpaddd come every eight steps: with two vector
-// multiply ports the bound is 2 * 32 * 8/9 = 57 MAC/cycle, less what the additions and the group's end take.
+// A step takes 8 vpmaddubsw + 8 vpaddw for 256 MAC, and 8 vpmaddwd + 8 vpaddd come every eight steps. Two multiply
+// ports bound it at 2 * 32 * 8/9 = 57 MAC/cycle (Zen, which has four vector pipes), three vector ports for all at 43
+// (Intel); the group's end comes on top.
 #include "avx2.h"
 
 namespace qmm::avx2 {

@@ -183,8 +183,7 @@ typedef struct qmm_threads {
   void* context;
 } qmm_threads;
 
-/** Returns how many CPUs this thread may use: by its affinity mask and the whole CPUs of its cgroup (v2), at least 1.
- */
+/** Returns how many CPUs this thread may use: its affinity mask, and its cgroup's (v2) whole CPUs; at least 1. */
 QMM_API int64_t qmm_max_threads(void);
 
 /**
@@ -227,15 +226,15 @@ typedef struct qmm_matmul_args {
   const void* lhs;       /* instead of x: an lhs from qmm_quantize_lhs, of as many rows */
   size_t lhs_size;
   const qmm_rhs* rhs;       /* packed weights */
-  const qmm_rhs_desc* desc; /* instead of rhs: canonical weights, packed panel by panel into scratch at every call */
+  const qmm_rhs_desc* desc; /* instead of rhs: canonical weights, packed into scratch for every 128 rows */
   const qmm_weights* weights;
   const float* bias;    /* [n] or NULL */
-  void* y;              /* [batch, m, n]; must not overlap x, lhs, bias or rhs */
-  int64_t y_row_stride; /* strides of Y: no two elements may share memory */
+  void* y;              /* [batch, m, n]; must not overlap what is read */
+  int64_t y_row_stride; /* of the strides of Y, each must step over the smaller ones */
   int64_t y_col_stride; /* 0 is read as 1 */
   int64_t y_batch_stride;
   void* scratch;              /* NULL: from an arena of this thread, which grows when needed and is then reused */
-  size_t scratch_size;        /* at least qmm_scratch_size, any alignment */
+  size_t scratch_size;        /* qmm_scratch_size, or as much for fewer threads; any alignment */
   const qmm_threads* threads; /* NULL: the process default */
 } qmm_matmul_args;
 
@@ -269,11 +268,9 @@ QMM_API qmm_status qmm_lhs_size(const qmm_matmul_args* args, size_t* size);
 
 /**
  * Quantizes X once, for several matmuls with weights of the same k and group (Q, K and V; gate and up): as qmm_matmul
- * of these arguments would. It reads lhs_kind (not QMM_LHS_F32), m, batch, x with its strides, threads, and the k and
- * group of rhs or desc; y and weights are not used.
- *
- * The bytes are for use where they are: they can not be moved,
- * stored, or given to another version of the library.
+ * of these arguments would. lhs_kind (not QMM_LHS_F32), m, batch, x with its strides, threads, and the k and group of
+ * rhs or desc count; y, bias and weights do not. lhs must not overlap x. The bytes are for use where they are: they can
+ * not be moved, stored, or given to another version of the library.
  * @param lhs          `lhs_size` bytes to write, at least qmm_lhs_size
  */
 QMM_API qmm_status qmm_quantize_lhs(const qmm_matmul_args* args, void* lhs, size_t lhs_size);
