@@ -24,19 +24,15 @@ struct Matrix {
   int64_t batch_stride, row_stride, col_stride;
 };
 
-// The bytes that something spans. Each level sees it as runs of `width` bytes at distances that are multiples of
-// `pitch`: a row's columns, a column's rows, a batch. A pitch of 0 is one run.
+// The bytes that something spans: elements at strides in bytes; rows, columns, batches.
 struct Span {
-  struct Level {
-    uintptr_t pitch, width;
-  };
   uintptr_t begin = 0, end = 0;
-  Level levels[3] = {};
+  int64_t element = 0, strides[3] = {}, extents[3] = {};
 };
 
 Span flat(const void* data, int64_t bytes) {
-  const auto begin = reinterpret_cast<uintptr_t>(data), size = static_cast<uintptr_t>(bytes);
-  return {begin, begin + size, {{0, size}, {0, size}, {0, size}}};
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  return {begin, begin + static_cast<uintptr_t>(bytes), bytes, {}, {1, 1, 1}};
 }
 
 qmm_status span(const char* function, const Matrix& x, Arrays arrays, Span* out) {
@@ -58,30 +54,42 @@ qmm_status span(const char* function, const Matrix& x, Arrays arrays, Span* out)
   out->begin = reinterpret_cast<uintptr_t>(x.data);
   if (__builtin_add_overflow(out->begin, static_cast<uintptr_t>(extent) * 4, &out->end))
     return fail(QMM_INVALID_ARGUMENT, "%s: %s reaches past the end of memory", function, x.name);
+  out->element = 4;
   const int64_t strides[] = {x.row_stride, x.col_stride, x.batch_stride}, extents[] = {x.m, x.columns, x.batch};
-  // A level's runs go along one dimension, or for batches along two.
-  const bool along[3][3] = {{false, true, false}, {true, false, false}, {true, true, false}};
-  for (int level = 0; level < 3; ++level) {
-    int64_t pitch = 0, run = 1;
-    for (int d = 0; d < 3; ++d)
-      if (along[level][d])
-        run += (extents[d] - 1) * strides[d];
-      else if (extents[d] > 1)
-        pitch = std::gcd(pitch, strides[d]);
-    out->levels[level] = {static_cast<uintptr_t>(pitch) * 4, static_cast<uintptr_t>(run) * 4};
+  for (int d = 0; d < 3; ++d) {
+    out->strides[d] = strides[d] * 4;
+    out->extents[d] = extents[d];
   }
   return QMM_OK;
+}
+
+// A span as runs of `width` bytes at distances that are multiples of `pitch`; a pitch of 0 is one run.
+struct Runs {
+  uintptr_t pitch, width;
+};
+
+Runs runs_along(const Span& span, const bool (&along)[3]) {
+  int64_t pitch = 0, width = span.element;
+  for (int d = 0; d < 3; ++d)
+    if (along[d])
+      width += (span.extents[d] - 1) * span.strides[d];
+    else if (span.extents[d] > 1)
+      pitch = std::gcd(pitch, span.strides[d]);
+  return {static_cast<uintptr_t>(pitch), static_cast<uintptr_t>(width)};
 }
 
 // Whether two spans may share a byte. Parts of one array are told apart by where they lie in its rows, columns or
 // batches.
 bool overlap(const Span& a, const Span& b) {
   if (a.begin == a.end || b.begin == b.end || a.end <= b.begin || b.end <= a.begin) return false;
-  for (int level = 0; level < 3; ++level) {
-    const uintptr_t pitch = std::gcd(a.levels[level].pitch, b.levels[level].pitch);
+  // A row's columns, a column's rows, a batch of both.
+  const bool runs[3][3] = {{false, true, false}, {true, false, false}, {true, true, false}};
+  for (const auto& along : runs) {
+    const Runs of_a = runs_along(a, along), of_b = runs_along(b, along);
+    const uintptr_t pitch = std::gcd(of_a.pitch, of_b.pitch);
     if (pitch == 0) continue;
     const uintptr_t offset = (b.begin % pitch + pitch - a.begin % pitch) % pitch;
-    if (offset >= a.levels[level].width && offset + b.levels[level].width <= pitch) return false;
+    if (offset >= of_a.width && offset + of_b.width <= pitch) return false;
   }
   return true;
 }
@@ -114,7 +122,7 @@ qmm_status refuse_weights_overlap(const char* function, const qmm_weights& w, co
   const auto rows = [&](const void* data, int64_t stride, int64_t columns, int64_t element) {
     return flat(data, data == nullptr || columns == 0 ? 0 : ((p.desc.n - 1) * stride + columns) * element);
   };
-  const int64_t scale = dtype_size(p.desc.scale_dtype), offset = p.desc.offset == QMM_ZEROS ? 1 : scale;
+  const int64_t scale = dtype_size(p.desc.scale_dtype), offset = offset_size(p.desc);
   QMM_TRY(refuse_overlap(function, "codes", rows(w.codes, w.codes_stride, ceil_div(p.desc.k * p.desc.bits, 8), 1), y));
   QMM_TRY(refuse_overlap(function, "scales", rows(w.scales, w.scales_stride, p.layout.groups, scale), y));
   return refuse_overlap(function, "offsets", rows(w.offsets, w.offsets_stride, p.layout.groups, offset), y);
@@ -142,6 +150,20 @@ qmm_status check_rows(const char* function, const qmm_matmul_args& a, Problem* p
   } else {
     QMM_TRY(check_threads(function, *a.threads));
     if (a.threads->parallel_for != nullptr) p->threads = *a.threads;
+  }
+  return QMM_OK;
+}
+
+// The shape and format of the weights, given by rhs or desc.
+qmm_status check_format(const char* function, const qmm_matmul_args& a, Problem* p) {
+  if (a.rhs != nullptr) {
+    QMM_TRY(check_rhs(function, a.rhs, &p->layout));
+    p->desc = a.rhs->desc;
+    p->panels = first_panel(*a.rhs);
+  } else {
+    QMM_TRY(make_layout(function, a.desc, &p->layout));
+    p->desc = *a.desc;
+    p->panels = nullptr;
   }
   return QMM_OK;
 }
@@ -209,17 +231,9 @@ qmm_status check_matmul(const char* function, const qmm_matmul_args* args, const
 
   if ((a.rhs != nullptr) == (a.weights != nullptr))
     return fail(QMM_INVALID_ARGUMENT, "%s: give either rhs or desc with weights", function);
+  QMM_TRY(check_format(function, a, p));
   p->weights = a.weights;
-  p->panels = nullptr;
-  if (a.rhs != nullptr) {
-    QMM_TRY(check_rhs(function, a.rhs, &p->layout));
-    p->desc = a.rhs->desc;
-    p->panels = first_panel(*a.rhs);
-  } else {
-    QMM_TRY(make_layout(function, a.desc, &p->layout));
-    p->desc = *a.desc;
-    QMM_TRY(check_weights(function, p->desc, p->layout, a.weights, true));
-  }
+  if (a.weights != nullptr) QMM_TRY(check_weights(function, p->desc, p->layout, a.weights, true));
 
   if (a.x != nullptr && a.lhs != nullptr) return fail(QMM_INVALID_ARGUMENT, "%s: give either x or lhs", function);
   Span x_span;
@@ -272,13 +286,7 @@ qmm_status check_quantize_lhs(const char* function, const qmm_matmul_args* args,
   QMM_TRY(check_rows(function, a, p));
   if (a.lhs_kind == QMM_LHS_F32)
     return fail(QMM_INVALID_ARGUMENT, "%s: lhs_kind is QMM_LHS_F32, which is not quantized", function);
-  if (a.rhs != nullptr) {
-    QMM_TRY(check_rhs(function, a.rhs, &p->layout));
-    p->desc = a.rhs->desc;
-  } else {
-    QMM_TRY(make_layout(function, a.desc, &p->layout));
-    p->desc = *a.desc;
-  }
+  QMM_TRY(check_format(function, a, p));
   Span x_span;
   QMM_TRY(check_x(function, a, arrays, p, &x_span));
   if (arrays == Arrays::Ignored) return QMM_OK;

@@ -57,6 +57,10 @@ struct Layout {
 constexpr int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 constexpr int64_t ceil_div(int64_t value, int64_t by) { return (value + by - 1) / by; }
 constexpr int64_t dtype_size(int32_t dtype) { return dtype == QMM_F32 ? 4 : 2; }
+// Of a zero or a min.
+constexpr int64_t offset_size(const qmm_rhs_desc& desc) {
+  return desc.offset == QMM_ZEROS ? 1 : dtype_size(desc.scale_dtype);
+}
 
 // Checks shape and format, and lays them out. `function` begins the sentence of an error.
 qmm_status make_layout(const char* function, const qmm_rhs_desc* desc, Layout* layout);

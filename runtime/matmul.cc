@@ -116,7 +116,6 @@ void multiply(void* arg, int64_t part) {
   uint8_t* packed = area + 2 * s.scratch->acc;
   const int64_t tile_panels = p.kernel->nr / kPanel, tiles = ceil_div(p.layout.panels, tile_panels);
   const int64_t element = s.lhs.kind == Lhs::F32 ? 4 : 1, scale_size = dtype_size(p.desc.scale_dtype);
-  const int64_t offset_size = p.desc.offset == QMM_ZEROS ? 1 : scale_size;
   // A few tiles at a time: few enough to share the end of the work, many enough to be worth the counter.
   const int64_t step = std::max<int64_t>(1, tiles / (s.threads * 8));
   for (int64_t begin; (begin = s.next.fetch_add(step, std::memory_order_relaxed)) < tiles;)
@@ -141,7 +140,7 @@ void multiply(void* arg, int64_t part) {
         block.lhs_group_stride = p.lhs_layout.segments;
         block.codes = from + start.k * kPanel * p.desc.bits / 8;
         block.scales = from + p.layout.scales_at + start.group * kPanel * scale_size;
-        block.offsets = from + p.layout.offsets_at + start.group * kPanel * offset_size;
+        block.offsets = from + p.layout.offsets_at + start.group * kPanel * offset_size(p.desc);
         block.panel_stride = p.layout.panel_stride;
         block.scale = static_cast<Scale>(p.desc.scale_dtype);
         block.offset = static_cast<Offset>(p.desc.offset);

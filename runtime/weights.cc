@@ -70,7 +70,7 @@ qmm_status check_weights(const char* function, const qmm_rhs_desc& desc, const L
     return QMM_OK;
   }
   QMM_TRY(check_array(function, desc.offset == QMM_ZEROS ? "zeros" : "mins", w.offsets, desc.n, layout.groups,
-                      w.offsets_stride, desc.offset == QMM_ZEROS ? 1 : scale_size));
+                      w.offsets_stride, offset_size(desc)));
   if (input && desc.offset == QMM_ZEROS && desc.bits == 4 && layout.groups > 0)
     for (int64_t n = 0; n < desc.n; ++n)
       for (int64_t g = 0; g < layout.groups; ++g)
@@ -110,7 +110,7 @@ void pack_panel(const qmm_rhs_desc& desc, const Layout& layout, const qmm_weight
     };
     copy(layout.scales_at, weights.scales, weights.scales_stride, scale_size);
     if (desc.offset != QMM_SYMMETRIC)
-      copy(layout.offsets_at, weights.offsets, weights.offsets_stride, desc.offset == QMM_ZEROS ? 1 : scale_size);
+      copy(layout.offsets_at, weights.offsets, weights.offsets_stride, offset_size(desc));
   }
 }
 
@@ -151,7 +151,7 @@ qmm_status unpack(const qmm_rhs* rhs, const qmm_weights* weights) {
     };
     copy(weights->scales, layout.scales_at, weights->scales_stride, scale_size);
     if (desc.offset != QMM_SYMMETRIC)
-      copy(weights->offsets, layout.offsets_at, weights->offsets_stride, desc.offset == QMM_ZEROS ? 1 : scale_size);
+      copy(weights->offsets, layout.offsets_at, weights->offsets_stride, offset_size(desc));
   }
   return QMM_OK;
 }

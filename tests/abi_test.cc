@@ -714,18 +714,25 @@ struct Future {
   int64_t more[8] = {};
 };
 
+struct FutureCall : Call {
+  FutureCall() {
+    threads.object.num_threads = 1;
+    use_canonical();
+    future.object = args;
+    future.object.struct_size = sizeof future;
+    future.object.desc = &desc.object;
+    future.object.weights = &canonical.object;
+    future.object.threads = &threads.object;
+  }
+  Future<qmm_rhs_desc> desc{weights.desc};
+  Future<qmm_weights> canonical{weights.view()};
+  Future<qmm_threads> threads{sized<qmm_threads>()};
+  Future<qmm_matmul_args> future{args};
+};
+
 TEST(Matmul, AcceptsFutureStructsWhoseFieldsAreNotSet) {
-  Call call;
-  Future desc(call.weights.desc);
-  Future view(call.weights.view());
-  Future threads(sized<qmm_threads>());
-  threads.object.num_threads = 1;
-  call.use_canonical();
-  Future args(call.args);
-  args.object.desc = &desc.object;
-  args.object.weights = &view.object;
-  args.object.threads = &threads.object;
-  EXPECT_EQ(qmm_matmul(&args.object), QMM_OK) << qmm_last_error();
+  FutureCall call;
+  EXPECT_EQ(qmm_matmul(&call.future.object), QMM_OK) << qmm_last_error();
   EXPECT_FALSE(call.untouched());
 
   Future rhs(sized<qmm_rhs>());
@@ -735,24 +742,16 @@ TEST(Matmul, AcceptsFutureStructsWhoseFieldsAreNotSet) {
 }
 
 TEST(Matmul, RefusesFieldsOfTheFuture) {
-  Call call;
-  Future desc(call.weights.desc);
-  Future view(call.weights.view());
-  Future threads(sized<qmm_threads>());
-  threads.object.num_threads = 1;
-  call.use_canonical();
-  Future args(call.args);
-  args.object.desc = &desc.object;
-  args.object.weights = &view.object;
-  args.object.threads = &threads.object;
-  for (int64_t* field : {&desc.more[7], &view.more[0], &threads.more[3], &args.more[1]}) {
+  FutureCall call;
+  for (int64_t* field : {&call.desc.more[7], &call.canonical.more[0], &call.threads.more[3], &call.future.more[1]}) {
     *field = 42;
-    EXPECT_TRUE(refused(qmm_matmul(&args.object), QMM_UNSUPPORTED, {"is set"}));
+    EXPECT_TRUE(refused(qmm_matmul(&call.future.object), QMM_UNSUPPORTED, {"is set"}));
     *field = 0;
   }
   EXPECT_TRUE(call.untouched());
-  args.object.struct_size = ~size_t(0);  // never set
-  EXPECT_TRUE(refused(qmm_matmul(&args.object), QMM_INVALID_ARGUMENT, {"struct_size of args is 18446744073709551615"}));
+  call.future.object.struct_size = ~size_t(0);  // never set
+  EXPECT_TRUE(
+      refused(qmm_matmul(&call.future.object), QMM_INVALID_ARGUMENT, {"struct_size of args is 18446744073709551615"}));
 }
 
 TEST(Matmul, RefusesYOverWhatItReads) {
