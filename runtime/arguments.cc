@@ -57,7 +57,7 @@ qmm_status span(const char* function, const Matrix& x, Arrays arrays, Span* out)
   out->element = 4;
   const int64_t strides[] = {x.row_stride, x.col_stride, x.batch_stride}, extents[] = {x.m, x.columns, x.batch};
   for (int d = 0; d < 3; ++d) {
-    out->strides[d] = strides[d] * 4;
+    out->strides[d] = extents[d] > 1 ? strides[d] * 4 : 0;  // one step of none can be any number
     out->extents[d] = extents[d];
   }
   return QMM_OK;
