@@ -11,6 +11,8 @@
 #include "../kernel.h"
 
 #define QMM_INLINE inline __attribute__((always_inline))
+// For a tile: by itself, it has all the registers.
+#define QMM_NOINLINE __attribute__((noinline))
 
 namespace qmm::avx2 {
 namespace {
@@ -18,12 +20,12 @@ namespace {
 QMM_INLINE __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 QMM_INLINE void store(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
 
-// Holds a value in a register at this point of the program. GCC else moves the loads and products of unrolled steps
-// together, and spills the accumulators.
-template <class Vector>
-QMM_INLINE void pin(Vector& v) {
-  asm("" : "+x"(v));
-}
+// x += y in the register of x. What GCC makes of intrinsics adds to a copy and moves it back, eight moves a step, and
+// moves the products of unrolled steps together until the sums spill.
+QMM_INLINE void add16(__m256i& x, __m256i y) { asm("vpaddw %1, %0, %0" : "+x"(x) : "x"(y)); }
+QMM_INLINE void add32(__m256i& x, __m256i y) { asm("vpaddd %1, %0, %0" : "+x"(x) : "x"(y)); }
+// t = fma(a, b, t)
+QMM_INLINE void fma(__m256& t, __m256 a, __m256 b) { asm("vfmadd231ps %2, %1, %0" : "+x"(t) : "x"(a), "x"(b)); }
 
 // Calls body(i) for i = 0 .. N-1, each a constant of its own type. GCC unrolls long loops too late to see that an array
 // that they index could live in registers. The body is to be a lambda [&](auto i) QMM_FLAT { ... }.
@@ -41,6 +43,10 @@ QMM_INLINE __m256i broadcast4(const void* p) {
   return _mm256_set1_epi32(v);
 }
 
+// Bytes to int16: of every two, the even and the odd one.
+QMM_INLINE __m256i even(__m256i bytes) { return _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8); }
+QMM_INLINE __m256i odd(__m256i bytes) { return _mm256_srai_epi16(bytes, 8); }
+
 // Eight scales or mins.
 QMM_INLINE __m256 widen(Scale type, const uint8_t* values, int64_t i) {
   if (type == Scale::F32) return _mm256_loadu_ps(reinterpret_cast<const float*>(values) + i);
@@ -48,8 +54,9 @@ QMM_INLINE __m256 widen(Scale type, const uint8_t* values, int64_t i) {
   return type == Scale::F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-// The scales, zeros and mins of a block: [groups][panels][16]. Zero is int32 for an S8 lhs and float for F32; it is
-// there for every format, min only where the format has mins.
+// The scales, zeros and mins of a block: [groups][panels][16]. Zero is float for an F32 lhs, and int32 for S8, where it
+// holds two factors of vpmaddwd, zero and zero * 256, as int16. It is there for every format, min only where the format
+// has mins.
 template <class Zero>
 struct Sides {
   float* scale;
@@ -62,7 +69,15 @@ QMM_INLINE void store_zero(Zero* to, __m256i zero) {
   if constexpr (std::is_same_v<Zero, float>)
     _mm256_storeu_ps(to, _mm256_cvtepi32_ps(zero));
   else
-    store(to, zero);
+    store(to, _mm256_blend_epi16(zero, _mm256_slli_epi32(zero, 24), 0xaa));
+}
+
+// The factors that belong to it, in every lane: sum & 255 and sum >> 8. |sum| is below 2^23, 127 * kMaxSegment.
+QMM_INLINE __m256i split_sum(int32_t sum) {
+  constexpr int8_t no = -1;
+  return _mm256_shuffle_epi8(_mm256_set1_epi32(sum),
+                             _mm256_setr_epi8(0, no, 1, 2, 4, no, 5, 6, 8, no, 9, 10, 12, no, 13, 14, 0, no, 1, 2, 4,
+                                              no, 5, 6, 8, no, 9, 10, 12, no, 13, 14));
 }
 
 template <int Bits, class Zero>
@@ -115,16 +130,16 @@ QMM_INLINE void end_row_s8(const Block& b, const Group& g, const Sides<int32_t>&
     return;
   }
   const int64_t lhs_group = row * b.lhs_group_stride + g.index;
-  const __m256i lhs_sum = _mm256_set1_epi32(static_cast<const int32_t*>(b.lhs_sums)[lhs_group]);
+  const int32_t lhs_sum = static_cast<const int32_t*>(b.lhs_sums)[lhs_group];
   const __m256 lhs_scale = _mm256_set1_ps(b.lhs_scales[lhs_group]);
-  const __m256i eight = _mm256_slli_epi32(lhs_sum, 3);  // symmetric zero * lhs_sum, at 4 bits
-  const __m256 lhs_min = _mm256_mul_ps(_mm256_cvtepi32_ps(lhs_sum), lhs_scale);
+  const __m256i eight = _mm256_set1_epi32(8 * lhs_sum), split = split_sum(lhs_sum);
+  const __m256 lhs_min = _mm256_set1_ps(static_cast<float>(lhs_sum) * b.lhs_scales[lhs_group]);
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {
     __m256i sum = sums[v];
     if constexpr (O == Offset::Symmetric && Bits == 4) sum = _mm256_sub_epi32(sum, eight);
     if constexpr (O == Offset::Zeros)
-      sum = _mm256_sub_epi32(sum, _mm256_mullo_epi32(load(sides.zero + side + v * 8), lhs_sum));
+      sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(load(sides.zero + side + v * 8), split));
     const __m256 u = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), lhs_scale);
     __m256 acc = _mm256_fmadd_ps(u, _mm256_loadu_ps(sides.scale + side + v * 8), _mm256_loadu_ps(b.acc + at + v * 8));
     if constexpr (O == Offset::Mins) acc = _mm256_fmadd_ps(lhs_min, _mm256_loadu_ps(sides.min + side + v * 8), acc);

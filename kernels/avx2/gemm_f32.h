@@ -29,20 +29,20 @@ void unpack(const Block& b, const Sides<float>& sides, float* to) {
 
 // The block comes by value, so that stores to acc can not be taken for changes of it.
 template <int R>
-void tile(Block b, Sides<float> sides, const float* w, int64_t row) {
+QMM_NOINLINE void tile(Block b, Sides<float> sides, const float* w, int64_t row) {
   const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     __m256 t[2 * R];
     unroll<2 * R>([&](auto i) QMM_FLAT { t[i] = begin_f32(b, g, row * kPanel + i * 8); });
-    for (int64_t k = g.begin; k < g.end; ++k) {
-      const __m256 w0 = _mm256_loadu_ps(w + k * kPanel), w1 = _mm256_loadu_ps(w + k * kPanel + 8);
-      unroll<R>([&](auto i) QMM_FLAT {
-        const __m256 xv = _mm256_broadcast_ss(x + i * b.lhs_stride + k);
-        t[2 * i] = _mm256_fmadd_ps(xv, w0, t[2 * i]);
-        t[2 * i + 1] = _mm256_fmadd_ps(xv, w1, t[2 * i + 1]);
-        pin(t[2 * i]), pin(t[2 * i + 1]);
+    for (int64_t k = g.begin; k < g.end; k += 4)
+      unroll<4>([&](auto j) QMM_FLAT {
+        const __m256 w0 = _mm256_loadu_ps(w + (k + j) * kPanel), w1 = _mm256_loadu_ps(w + (k + j) * kPanel + 8);
+        unroll<R>([&](auto i) QMM_FLAT {
+          const __m256 xv = _mm256_broadcast_ss(x + i * b.lhs_stride + k + j);
+          fma(t[2 * i], xv, w0);
+          fma(t[2 * i + 1], xv, w1);
+        });
       });
-    }
     unroll<2 * R>([&](auto i) QMM_FLAT {
       end_f32(b, g, sides, row + i / 2, g.index * kPanel + i % 2 * 8, row * kPanel + i * 8, t[i]);
     });

@@ -29,8 +29,7 @@ void panels(Block b, Sides<float> sides) {
           const __m256 xv = _mm256_broadcast_ss(x + k + j);
           unroll<2 * P>([&](auto i) QMM_FLAT {
             const __m256 code = decode<Bits>(codes + i / 2 * b.panel_stride + i % 2 * 32, j);
-            t[i] = _mm256_fmadd_ps(xv, _mm256_sub_ps(code, _mm256_loadu_ps(zeros + i * 8)), t[i]);
-            pin(t[i]);
+            fma(t[i], xv, _mm256_sub_ps(code, _mm256_loadu_ps(zeros + i * 8)));
           });
         });
       }

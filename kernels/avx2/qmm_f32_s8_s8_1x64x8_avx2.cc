@@ -12,9 +12,6 @@
 namespace qmm::avx2 {
 namespace {
 
-QMM_INLINE __m256i even(__m256i bytes) { return _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8); }
-QMM_INLINE __m256i odd(__m256i bytes) { return _mm256_srai_epi16(bytes, 8); }
-
 // The block comes by value, so that stores to acc can not be taken for changes of it.
 template <Offset O, int P>
 void panels(Block b, Sides<int32_t> sides) {
@@ -27,8 +24,8 @@ void panels(Block b, Sides<int32_t> sides) {
         for (int p = 0; p < P; ++p)
           for (int v = 0; v < 2; ++v) {
             const __m256i w = load(b.codes + p * b.panel_stride + k * kPanel + v * 32);
-            d[2 * p + v] = _mm256_add_epi32(d[2 * p + v], _mm256_madd_epi16(even(w), a0));
-            d[2 * p + v] = _mm256_add_epi32(d[2 * p + v], _mm256_madd_epi16(odd(w), a1));
+            add32(d[2 * p + v], _mm256_madd_epi16(even(w), a0));
+            add32(d[2 * p + v], _mm256_madd_epi16(odd(w), a1));
           }
       }
       end_row_s8<8, O>(b, g, sides, row, g.index * P * kPanel, row * P * kPanel, d);

@@ -24,9 +24,8 @@ QMM_INLINE void chain(const int8_t* a, const uint8_t* w, int64_t stride, int64_t
       for (int v = 0; v < 2; ++v) {
         const __m256i line = load(w + p * stride + s * kLine + v * 32);
         const __m256i lo = _mm256_and_si256(line, mask), hi = _mm256_and_si256(_mm256_srli_epi16(line, 4), mask);
-        x[p][v] = _mm256_add_epi16(x[p][v], _mm256_maddubs_epi16(lo, a0));
-        x[p][v] = _mm256_add_epi16(x[p][v], _mm256_maddubs_epi16(hi, a1));
-        pin(x[p][v]);
+        add16(x[p][v], _mm256_maddubs_epi16(lo, a0));
+        add16(x[p][v], _mm256_maddubs_epi16(hi, a1));
       }
   }
   const __m256i ones = _mm256_set1_epi16(1);

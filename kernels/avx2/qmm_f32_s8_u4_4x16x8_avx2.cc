@@ -25,36 +25,44 @@ void unpack(const Block& b, uint8_t* to) {
     }
 }
 
-// Adds `steps` <= 8 steps to d.
-template <int R>
-QMM_INLINE void chain(const int8_t* a, int64_t stride, const uint8_t* w, int64_t steps, __m256i (&d)[R][2]) {
-  __m256i x[R][2] = {};
-  for (int64_t s = 0; s < steps; ++s) {
-    __m256i b0 = load(w + s * kLine), b1 = load(w + s * kLine + 32);
-    pin(b0), pin(b1);
-    for (int i = 0; i < R; ++i) {
-      const __m256i av = broadcast4(a + i * stride + s * 4);
-      x[i][0] = _mm256_add_epi16(x[i][0], _mm256_maddubs_epi16(b0, av));
-      x[i][1] = _mm256_add_epi16(x[i][1], _mm256_maddubs_epi16(b1, av));
-      pin(x[i][0]), pin(x[i][1]);
-    }
-  }
-  const __m256i ones = _mm256_set1_epi16(1);
-  for (int i = 0; i < R; ++i)
-    for (int v = 0; v < 2; ++v) d[i][v] = _mm256_add_epi32(d[i][v], _mm256_madd_epi16(x[i][v], ones));
+// x = the sums of the first step, or += those of a later one.
+template <bool First, int R>
+QMM_INLINE void step(const int8_t* a, int64_t stride, const uint8_t* w, __m256i (&x)[R][2]) {
+  const __m256i b0 = load(w), b1 = load(w + 32);
+  unroll<R>([&](auto i) QMM_FLAT {
+    const __m256i av = broadcast4(a + i * stride);
+    const __m256i y0 = _mm256_maddubs_epi16(b0, av), y1 = _mm256_maddubs_epi16(b1, av);
+    if constexpr (First)
+      x[i][0] = y0, x[i][1] = y1;
+    else
+      add16(x[i][0], y0), add16(x[i][1], y1);
+  });
 }
 
 // The block comes by value, so that stores to acc can not be taken for changes of it.
 template <Offset O, int R>
 void tile(Block b, Sides<int32_t> sides, const uint8_t* w, int64_t row) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
+  const __m256i ones = _mm256_set1_epi16(1);
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     __m256i d[R][2] = {};
     int64_t k = g.begin;
-    for (; k + 32 <= g.end; k += 32) chain<R>(lhs + k, b.lhs_stride, w + k * kPanel, 8, d);
-    if (k < g.end) chain<R>(lhs + k, b.lhs_stride, w + k * kPanel, (g.end - k) / 4, d);
-#pragma GCC unroll 4
-    for (int i = 0; i < R; ++i) end_row_s8<4, O>(b, g, sides, row + i, g.index * kPanel, (row + i) * kPanel, d[i]);
+    for (; k + 32 <= g.end; k += 32) {
+      __m256i x[R][2];
+      unroll<8>([&](auto s) QMM_FLAT { step<s == 0>(lhs + k + s * 4, b.lhs_stride, w + k * kPanel + s * kLine, x); });
+      unroll<R>([&](auto i) QMM_FLAT {
+        for (int v = 0; v < 2; ++v) d[i][v] = _mm256_add_epi32(d[i][v], _mm256_madd_epi16(x[i][v], ones));
+      });
+    }
+    if (k < g.end) {
+      __m256i x[R][2] = {};
+      for (; k < g.end; k += 4) step<false>(lhs + k, b.lhs_stride, w + k * kPanel, x);
+      unroll<R>([&](auto i) QMM_FLAT {
+        for (int v = 0; v < 2; ++v) d[i][v] = _mm256_add_epi32(d[i][v], _mm256_madd_epi16(x[i][v], ones));
+      });
+    }
+    unroll<R>([&](auto i)
+                  QMM_FLAT { end_row_s8<4, O>(b, g, sides, row + i, g.index * kPanel, (row + i) * kPanel, d[i]); });
   });
 }
 
