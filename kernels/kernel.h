@@ -86,8 +86,40 @@ struct Kernel {
   KernelFunction* run;
 };
 
+// A row of X to quantize, and where its codes go. A segment is a group, or kMaxSegment of its k where it is longer.
+struct QuantizedRow {
+  const float* x;
+  int64_t stride;  // elements
+  int64_t k;
+  int64_t group;       // a multiple of 8
+  int8_t* codes;       // room for k rounded up to a multiple of 8
+  float* scales;       // [segments]; 1 where the row has one scale
+  int32_t* sums;       // [segments], of the codes
+  float* token_scale;  // the scale of the row, or nullptr where each group has its own
+};
+
+// Calls body(segment, k, count, whether it begins a group, k of that group) for each segment.
+template <class Body>
+static inline void for_each_segment(const QuantizedRow& r, Body body) {
+  int64_t segment = 0;
+  for (int64_t begin = 0; begin < r.k; begin += r.group) {
+    const int64_t group = r.k - begin < r.group ? r.k - begin : r.group;
+    for (int64_t k = 0; k < group; k += kMaxSegment, ++segment)
+      body(segment, begin + k, group - k < kMaxSegment ? group - k : kMaxSegment, k == 0, group);
+  }
+}
+
+using QuantizerFunction = void(const QuantizedRow&);
+
+// A row of kernels.inc, too.
+struct Quantizer {
+  const char* name;
+  uint64_t need;
+  QuantizerFunction* run;
+};
+
 #define QMM_KERNEL(name, need, lhs, bits, min_m, mr, nr, kr, block_k) KernelFunction name;
+#define QMM_QUANTIZER(name, need) QuantizerFunction name;
 #include "kernels.inc"
-#undef QMM_KERNEL
 
 }  // namespace qmm

@@ -15,7 +15,11 @@ constexpr Kernel kTable[] = {
 #define QMM_KERNEL(name, need, lhs, bits, min_m, mr, nr, kr, block_k) \
   {#name, need, lhs, bits, min_m, mr, nr, kr, block_k, &name},
 #include "../kernels/kernels.inc"
-#undef QMM_KERNEL
+};
+
+constexpr Quantizer kQuantizers[] = {
+#define QMM_QUANTIZER(name, need) {#name, need, &name},
+#include "../kernels/kernels.inc"
 };
 
 static_assert(int(Scale::F32) == QMM_F32 && int(Scale::F16) == QMM_F16 && int(Scale::BF16) == QMM_BF16);
@@ -43,6 +47,15 @@ const Kernel* choose(uint64_t features, Lhs lhs, int bits, int64_t m) {
   const Kernel* best = nullptr;
   for (const Kernel& kernel : kTable)
     if (kernel.lhs == lhs && kernel.bits == bits && (kernel.need & ~features) == 0 && kernel.min_m <= m) best = &kernel;
+  return best;
+}
+
+std::span<const Quantizer> quantizers() { return kQuantizers; }
+
+const Quantizer* choose_quantizer(uint64_t features) {
+  const Quantizer* best = nullptr;
+  for (const Quantizer& quantizer : kQuantizers)
+    if ((quantizer.need & ~features) == 0) best = &quantizer;
   return best;
 }
 

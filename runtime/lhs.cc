@@ -5,49 +5,6 @@
 #include <cstring>
 
 namespace qmm {
-namespace {
-
-constexpr float kNan = __builtin_nanf("");
-
-struct RowQuantizer {
-  float inverse;  // 0: all codes are 0
-  float scale;
-};
-
-// The largest |x|, taken on the bits, so that a NaN is the largest.
-uint32_t amax_bits(const float* x, int64_t stride, int64_t count) {
-  uint32_t amax = 0;
-  for (int64_t k = 0; k < count; ++k) {
-    const uint32_t bits = bit_copy<uint32_t>(x[k * stride]) & 0x7fffffff;
-    amax = bits > amax ? bits : amax;
-  }
-  return amax;
-}
-
-RowQuantizer find_quantizer(const float* x, int64_t stride, int64_t count) {
-  const float amax = bit_copy<float>(amax_bits(x, stride, count));
-  if (!is_finite(amax)) return {0, kNan};
-  const float inverse = 127.0f / amax;
-  if (!is_finite(inverse)) return {0, 0};  // amax is 0, or too small to scale
-  return {inverse, amax / 127.0f};
-}
-
-// Quantizes, and returns the sum of the codes.
-int32_t quantize(const float* x, int64_t stride, int64_t count, float inverse, int8_t* codes) {
-  if (inverse == 0) {
-    std::memset(codes, 0, static_cast<size_t>(count));
-    return 0;
-  }
-  int32_t sum = 0;
-  for (int64_t k = 0; k < count; ++k) {
-    const int32_t code = static_cast<int32_t>(round_even(x[k * stride] * inverse));
-    codes[k] = static_cast<int8_t>(code);
-    sum += code;
-  }
-  return sum;
-}
-
-}  // namespace
 
 int64_t LhsLayout::size(int64_t rows) const {
   const int64_t element = kind == QMM_LHS_F32 ? 4 : 1;
@@ -94,7 +51,7 @@ void pack_lhs_row(const LhsLayout& layout, const LhsSource& source, int64_t from
     return;
   }
   const float* x = source.x + from / source.m * source.batch_stride + from % source.m * source.row_stride;
-  const int64_t stride = source.col_stride;  // compilers make a vector loop of the stride 1
+  const int64_t stride = source.col_stride;
   const int64_t padding = layout.stride - layout.k;
   int64_t s = to * layout.segments;
   if (lhs.kind == Lhs::F32) {
@@ -111,21 +68,14 @@ void pack_lhs_row(const LhsLayout& layout, const LhsSource& source, int64_t from
   }
 
   int8_t* row = static_cast<int8_t*>(lhs.values) + to * layout.stride;
-  RowQuantizer quantizer{};
-  if (lhs.token_scales != nullptr) {
-    quantizer = find_quantizer(x, stride, layout.k);
-    lhs.token_scales[to] = quantizer.scale;
-    quantizer.scale = 1;
-  }
-  for (int64_t begin = 0; begin < layout.k; begin += layout.group) {
-    const int64_t end = std::min(begin + layout.group, layout.k);
-    if (lhs.token_scales == nullptr) quantizer = find_quantizer(x + begin * stride, stride, end - begin);
-    for (int64_t k = begin; k < end; k += kMaxSegment, ++s) {
-      const int64_t count = std::min(kMaxSegment, end - k);
-      static_cast<int32_t*>(lhs.sums)[s] = quantize(x + k * stride, stride, count, quantizer.inverse, row + k);
-      lhs.scales[s] = quantizer.scale;
-    }
-  }
+  source.quantizer->run({.x = x,
+                         .stride = stride,
+                         .k = layout.k,
+                         .group = layout.group,
+                         .codes = row,
+                         .scales = lhs.scales + s,
+                         .sums = static_cast<int32_t*>(lhs.sums) + s,
+                         .token_scale = lhs.token_scales == nullptr ? nullptr : lhs.token_scales + to});
   std::memset(row + layout.k, 0, static_cast<size_t>(padding));
 }
 

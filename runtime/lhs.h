@@ -12,6 +12,7 @@ struct LhsSource {
   const float* x;
   int64_t m;
   int64_t row_stride, col_stride, batch_stride;
+  const Quantizer* quantizer;  // for an 8-bit lhs
 };
 
 // The arrays of a packed lhs, all row-major. A segment is a group, or 16384 of its k (S8) where it is longer.

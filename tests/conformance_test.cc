@@ -467,10 +467,10 @@ TEST_P(Conformance, FloatingPointEnvironmentOfTheCaller) {
 
 // ---- the table and the chooser -------------------------------------------------------------------------------------
 
-std::string isa_of(const Kernel& kernel) {
+std::string isa_of(uint64_t need) {
   std::string isa = "scalar";
   for (const Feature& feature : kFeatures)
-    if ((kernel.need & feature.bit) != 0) isa = feature.isa;
+    if ((need & feature.bit) != 0) isa = feature.isa;
   return isa;
 }
 
@@ -480,9 +480,14 @@ TEST(Table, NamesSayWhatTheRowsSay) {
   for (const Kernel& kernel : kernels()) {
     std::ostringstream name;
     name << "qmm_f32_" << (kernel.lhs == Lhs::F32 ? "f32" : "s8") << (kernel.bits == 4 ? "_u4_" : "_s8_") << kernel.mr
-         << 'x' << kernel.nr << 'x' << kernel.kr << '_' << isa_of(kernel);
+         << 'x' << kernel.nr << 'x' << kernel.kr << '_' << isa_of(kernel.need);
     EXPECT_EQ(kernel.name, name.str());
     EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name << " is there twice";
+  }
+  for (const Quantizer& quantizer : quantizers()) {
+    const std::string name = quantizer.name, isa = '_' + isa_of(quantizer.need);
+    EXPECT_TRUE(name.starts_with("qmm_s8_f32_1x") && name.ends_with(isa)) << name;
+    EXPECT_TRUE(names.insert(name).second) << name << " is there twice";
   }
 }
 
@@ -502,12 +507,17 @@ TEST(Table, RowsFitTheInterface) {
 TEST(Table, EveryFileIsARowAndEveryRowAFile) {
   const std::filesystem::path folder = std::filesystem::path(QMM_SOURCE_DIR) / "kernels";
   for (const Kernel& kernel : kernels())
-    EXPECT_TRUE(std::filesystem::exists(folder / isa_of(kernel) / (std::string(kernel.name) + ".cc"))) << kernel.name;
+    EXPECT_TRUE(std::filesystem::exists(folder / isa_of(kernel.need) / (std::string(kernel.name) + ".cc")))
+        << kernel.name;
+  for (const Quantizer& quantizer : quantizers())
+    EXPECT_TRUE(std::filesystem::exists(folder / isa_of(quantizer.need) / (std::string(quantizer.name) + ".cc")))
+        << quantizer.name;
   std::ifstream file(folder / "kernels.inc");
   const std::string table(std::istreambuf_iterator<char>(file), {});
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
     if (entry.path().extension() == ".cc") {
-      EXPECT_NE(table.find("QMM_KERNEL(" + entry.path().stem().string() + ","), std::string::npos) << entry.path();
+      const std::string name = '(' + entry.path().stem().string() + ',';
+      EXPECT_NE(table.find(name), std::string::npos) << entry.path();
     }
 }
 
@@ -529,7 +539,7 @@ TEST(Choose, ScalarWithoutFeatures) {
       for (const int64_t m : {1, 2, 1000}) {
         const Kernel* kernel = choose(0, lhs, bits, m);
         ASSERT_NE(kernel, nullptr);
-        EXPECT_EQ(isa_of(*kernel), "scalar");
+        EXPECT_EQ(isa_of(kernel->need), "scalar");
         EXPECT_EQ(kernel->lhs, lhs);
         EXPECT_EQ(kernel->bits, bits);
       }
@@ -565,6 +575,72 @@ TEST(Choose, Avx2) {
   EXPECT_EQ(name(Lhs::S8, 8, 2), "qmm_f32_s8_s8_4x32x8_avx2");
 }
 #endif
+
+TEST(Choose, Quantizer) {
+  EXPECT_STREQ(choose_quantizer(0)->name, "qmm_s8_f32_1x1_scalar");
+#if defined(__x86_64__)
+  EXPECT_STREQ(choose_quantizer(QMM_CPU_AVX2)->name, "qmm_s8_f32_1x32_avx2");
+#endif
+}
+
+// ---- what quantizes the lhs ----------------------------------------------------------------------------------------
+
+// What a quantizer writes, as bytes; the row and all it writes lie against guard pages.
+std::vector<uint8_t> quantize(const Quantizer& quantizer, const std::vector<float>& x, int64_t stride, int64_t group,
+                              bool token) {
+  const auto k = static_cast<int64_t>(x.size());
+  const int64_t segments = k / group * ceil_div(group, kMaxSegment) + ceil_div(k % group, kMaxSegment);
+  Guarded<float> row((k - 1) * stride + 1);
+  std::fill(row.begin(), row.end(), __builtin_nanf(""));
+  for (int64_t i = 0; i < k; ++i) row[i * stride] = x[static_cast<size_t>(i)];
+  row.freeze();
+  Guarded<int8_t> codes(round_up(k, 8));
+  Guarded<float> scales(segments), token_scale(1);
+  Guarded<int32_t> sums(segments);
+  quantizer.run({.x = row.data(),
+                 .stride = stride,
+                 .k = k,
+                 .group = group,
+                 .codes = codes.data(),
+                 .scales = scales.data(),
+                 .sums = sums.data(),
+                 .token_scale = token ? token_scale.data() : nullptr});
+  std::vector<uint8_t> bytes;
+  const auto append = [&](const void* from, int64_t size) {
+    const auto* begin = static_cast<const uint8_t*>(from);
+    bytes.insert(bytes.end(), begin, begin + size);
+  };
+  append(codes.data(), k);
+  append(scales.data(), segments * 4);
+  append(sums.data(), segments * 4);
+  append(token_scale.data(), token ? 4 : 0);
+  return bytes;
+}
+
+// Every row of the table writes the same bytes as the scalar one, the payload of a NaN among them.
+TEST(Quantizers, EqualScalar) {
+  const auto& scalar = *choose_quantizer(0);
+  for (const Quantizer& quantizer : quantizers()) {
+    if ((quantizer.need & ~decode_cpu(read_cpu_words())) != 0)
+      GTEST_SKIP() << "this CPU can not run " << quantizer.name;
+    Random random(3);
+    for (int run = 0; run < 2000; ++run) {
+      const int64_t k = run % 100 == 0 ? random.integer(16000, 50000) : random.integer(1, 300);
+      const int64_t group = round_up(random.one_of<int64_t>({8, 16, 32, 40, 128, k}), 8);
+      const auto values = random.one_of({Values::Ordinary, Values::Ties, Values::Wild, Values::Subnormal});
+      std::vector<float> x(static_cast<size_t>(k));
+      for (float& v : x) v = random.x(values);
+      if (run % 4 == 0)
+        for (int64_t i = random.integer(0, k - 1); i < k; i += random.integer(1, 100))
+          x[static_cast<size_t>(i)] =
+              random.one_of({0.0f, -0.0f, __builtin_inff(), -__builtin_inff(), __builtin_nanf(""), 0x1p-149f});
+      const int64_t stride = random.one_of<int64_t>({1, 1, 1, 2, 7});
+      const bool token = random.integer(0, 1) == 1;
+      ASSERT_EQ(quantize(quantizer, x, stride, group, token), quantize(scalar, x, stride, group, token))
+          << quantizer.name << " k " << k << " stride " << stride << " group " << group << " token " << token;
+    }
+  }
+}
 
 // ---- the oracle itself ---------------------------------------------------------------------------------------------
 
