@@ -60,6 +60,11 @@ struct Block {
   Scale scale;
   Offset offset;
 
+  // Where the same arrays start in the block that comes next, to be prefetched.
+  const uint8_t* next_codes;
+  const uint8_t* next_scales;
+  const uint8_t* next_offsets;
+
   float* acc;     // [rows][panels * 16], read and written
   void* carry;    // [rows][panels * 16], int32 or float
   void* scratch;  // kScratch bytes, aligned to 64

@@ -138,9 +138,18 @@ void multiply(void* arg, int64_t part) {
         block.lhs_scales = s.lhs.scales + segment;
         block.lhs_sums = static_cast<const float*>(s.lhs.sums) + segment;
         block.lhs_group_stride = p.lhs_layout.segments;
-        block.codes = from + start.k * kPanel * p.desc.bits / 8;
-        block.scales = from + p.layout.scales_at + start.group * kPanel * scale_size;
-        block.offsets = from + p.layout.offsets_at + start.group * kPanel * offset_size(p.desc);
+        const auto codes_at = [&](int64_t k) { return k * kPanel * p.desc.bits / 8; };
+        const auto scales_at = [&](int64_t g) { return p.layout.scales_at + g * kPanel * scale_size; };
+        const auto offsets_at = [&](int64_t g) { return p.layout.offsets_at + g * kPanel * offset_size(p.desc); };
+        block.codes = from + codes_at(start.k);
+        block.scales = from + scales_at(start.group);
+        block.offsets = from + offsets_at(start.group);
+        // Past the last tile it is an address that nobody reads.
+        const int64_t next_k = (start.k + block.k) % p.layout.padded_k, next_group = next_k / block.group;
+        const uint8_t* next = next_k == 0 ? from + panels * p.layout.panel_stride : from;
+        block.next_codes = next + codes_at(next_k);
+        block.next_scales = next + scales_at(next_group);
+        block.next_offsets = next + offsets_at(next_group);
         block.panel_stride = p.layout.panel_stride;
         block.scale = static_cast<Scale>(p.desc.scale_dtype);
         block.offset = static_cast<Offset>(p.desc.offset);

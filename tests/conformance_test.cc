@@ -569,8 +569,9 @@ TEST(Choose, Avx2) {
   EXPECT_EQ(name(Lhs::F32, 4, 2), "qmm_f32_f32_u4_6x16x8_avx2");
   EXPECT_EQ(name(Lhs::F32, 8, 1), "qmm_f32_f32_s8_1x64x8_avx2");
   EXPECT_EQ(name(Lhs::F32, 8, 100), "qmm_f32_f32_s8_6x16x8_avx2");
-  EXPECT_EQ(name(Lhs::S8, 4, 1), "qmm_f32_s8_u4_1x64x8_avx2");
-  EXPECT_EQ(name(Lhs::S8, 4, 2), "qmm_f32_s8_u4_4x16x8_avx2");
+  EXPECT_EQ(name(Lhs::S8, 4, 1), "qmm_f32_s8_u4_4x64x8_avx2");
+  EXPECT_EQ(name(Lhs::S8, 4, 4), "qmm_f32_s8_u4_4x64x8_avx2");
+  EXPECT_EQ(name(Lhs::S8, 4, 5), "qmm_f32_s8_u4_4x16x8_avx2");
   EXPECT_EQ(name(Lhs::S8, 8, 1), "qmm_f32_s8_s8_1x64x8_avx2");
   EXPECT_EQ(name(Lhs::S8, 8, 2), "qmm_f32_s8_s8_4x32x8_avx2");
 }

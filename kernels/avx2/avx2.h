@@ -54,25 +54,10 @@ QMM_INLINE __m256 widen(Scale type, const uint8_t* values, int64_t i) {
   return type == Scale::F16 ? _mm256_cvtph_ps(h) : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-// The scales, zeros and mins of a block: [groups][panels][16]. Zero is float for an F32 lhs, and int32 for S8, where it
-// holds two factors of vpmaddwd, zero and zero * 256, as int16. It is there for every format, min only where the format
-// has mins.
-template <class Zero>
-struct Sides {
-  float* scale;
-  Zero* zero;
-  float* min;
-};
+// A zero as two factors of vpmaddwd, zero and zero * 256, in a lane.
+QMM_INLINE __m256i split_zero(__m256i zero) { return _mm256_blend_epi16(zero, _mm256_slli_epi32(zero, 24), 0xaa); }
 
-template <class Zero>
-QMM_INLINE void store_zero(Zero* to, __m256i zero) {
-  if constexpr (std::is_same_v<Zero, float>)
-    _mm256_storeu_ps(to, _mm256_cvtepi32_ps(zero));
-  else
-    store(to, _mm256_blend_epi16(zero, _mm256_slli_epi32(zero, 24), 0xaa));
-}
-
-// The factors that belong to it, in every lane: sum & 255 and sum >> 8. |sum| is below 2^23, 127 * kMaxSegment.
+// The factors that belong to them, in every lane: sum & 255 and sum >> 8. |sum| is below 2^23, 127 * kMaxSegment.
 QMM_INLINE __m256i split_sum(int32_t sum) {
   constexpr int8_t no = -1;
   return _mm256_shuffle_epi8(_mm256_set1_epi32(sum),
@@ -80,25 +65,62 @@ QMM_INLINE __m256i split_sum(int32_t sum) {
                                               no, 5, 6, 8, no, 9, 10, 12, no, 13, 14));
 }
 
+// Eight zeros.
+QMM_INLINE __m256i widen_zero(const uint8_t* values) {
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(values)));
+}
+
+// The scales, zeros and mins of a block, widened for all its rows: [groups][panels][16]. Zero is float for an F32 lhs,
+// there for every format; for S8 it is split, and there where the format has zeros, as min is where it has mins.
+template <class Zero>
+struct Sides {
+  float* scales;
+  Zero* zeros;
+  float* mins;
+  QMM_INLINE __m256 scale(int64_t at) const { return _mm256_loadu_ps(scales + at); }
+  QMM_INLINE __m256i zero(int64_t at) const { return load(zeros + at); }
+  QMM_INLINE __m256 min(int64_t at) const { return _mm256_loadu_ps(mins + at); }
+};
+
 template <int Bits, class Zero>
 QMM_INLINE Sides<Zero> widen_sides(const Block& b) {
   const int64_t groups = (b.k + b.group - 1) / b.group, count = groups * b.panels * kPanel;
-  auto* scale = static_cast<float*>(b.scratch);
-  const Sides<Zero> sides{scale, reinterpret_cast<Zero*>(scale + count), scale + 2 * count};
+  auto* scales = static_cast<float*>(b.scratch);
+  const Sides<Zero> sides{scales, reinterpret_cast<Zero*>(scales + count), scales + 2 * count};
   const __m256i constant = _mm256_set1_epi32(b.offset == Offset::Symmetric ? symmetric_zero(Bits) : 0);
   for (int64_t g = 0; g < groups; ++g)
     for (int64_t p = 0; p < b.panels; ++p)
       for (int64_t c = 0; c < kPanel; c += 8) {
         const int64_t from = g * kPanel + c, to = (g * b.panels + p) * kPanel + c;
         const uint8_t* offsets = b.offsets + p * b.panel_stride;
-        _mm256_storeu_ps(sides.scale + to, widen(b.scale, b.scales + p * b.panel_stride, from));
-        store_zero(sides.zero + to,
-                   b.offset == Offset::Zeros
-                       ? _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(offsets + from)))
-                       : constant);
-        if (b.offset == Offset::Mins) _mm256_storeu_ps(sides.min + to, widen(b.scale, offsets, from));
+        _mm256_storeu_ps(sides.scales + to, widen(b.scale, b.scales + p * b.panel_stride, from));
+        if constexpr (std::is_same_v<Zero, float>)
+          _mm256_storeu_ps(sides.zeros + to,
+                           _mm256_cvtepi32_ps(b.offset == Offset::Zeros ? widen_zero(offsets + from) : constant));
+        else if (b.offset == Offset::Zeros)
+          store(sides.zeros + to, split_zero(widen_zero(offsets + from)));
+        if (b.offset == Offset::Mins) _mm256_storeu_ps(sides.mins + to, widen(b.scale, offsets, from));
       }
   return sides;
+}
+
+// The same of a group of one panel, widened where they are read.
+template <Scale S>
+struct PackedSides {
+  const uint8_t* scales;
+  const uint8_t* offsets;
+  QMM_INLINE __m256 scale(int64_t at) const { return widen(S, scales, at); }
+  QMM_INLINE __m256i zero(int64_t at) const { return split_zero(widen_zero(offsets + at)); }
+  QMM_INLINE __m256 min(int64_t at) const { return widen(S, offsets, at); }
+};
+
+// A line into the nearest cache.
+QMM_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+// Bytes of the scales and of the offsets of a group of a panel.
+QMM_INLINE int64_t scales_size(const Block& b) { return kPanel * (b.scale == Scale::F32 ? 4 : 2); }
+QMM_INLINE int64_t offsets_size(const Block& b) {
+  return b.offset == Offset::Symmetric ? 0 : b.offset == Offset::Zeros ? kPanel : scales_size(b);
 }
 
 // Where a group begins and ends in a block.
@@ -106,6 +128,13 @@ struct Group {
   int64_t index, begin, end;
   bool resume, suspend;
 };
+
+// Prefetches the scales and offsets of the next block that stand where this group's do; `at` is the panel's place.
+template <Offset O>
+QMM_INLINE void prefetch_sides(const Block& b, const Group& g, int64_t at) {
+  prefetch(b.next_scales + at + g.index * scales_size(b));
+  if constexpr (O != Offset::Symmetric) prefetch(b.next_offsets + at + g.index * offsets_size(b));
+}
 
 // Calls body for each group of the block.
 template <class Body>
@@ -119,9 +148,9 @@ QMM_INLINE void for_each_group(const Block& b, Body body) {
 
 // Ends a group for a row of V * 8 columns, S8: acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then
 // mins; or leaves the sums in carry. `side` is the columns' place in the sides, `at` in the tile of acc and carry.
-template <int Bits, Offset O, int V>
-QMM_INLINE void end_row_s8(const Block& b, const Group& g, const Sides<int32_t>& sides, int64_t row, int64_t side,
-                           int64_t at, __m256i (&sums)[V]) {
+template <int Bits, Offset O, int V, class AnySides>
+QMM_INLINE void end_row_s8(const Block& b, const Group& g, const AnySides& sides, int64_t row, int64_t side, int64_t at,
+                           __m256i (&sums)[V]) {
   auto* carry = static_cast<int32_t*>(b.carry) + at;
   if (g.resume)
     for (int v = 0; v < V; ++v) sums[v] = _mm256_add_epi32(sums[v], load(carry + v * 8));
@@ -138,11 +167,10 @@ QMM_INLINE void end_row_s8(const Block& b, const Group& g, const Sides<int32_t>&
   for (int v = 0; v < V; ++v) {
     __m256i sum = sums[v];
     if constexpr (O == Offset::Symmetric && Bits == 4) sum = _mm256_sub_epi32(sum, eight);
-    if constexpr (O == Offset::Zeros)
-      sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(load(sides.zero + side + v * 8), split));
+    if constexpr (O == Offset::Zeros) sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(sides.zero(side + v * 8), split));
     const __m256 u = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), lhs_scale);
-    __m256 acc = _mm256_fmadd_ps(u, _mm256_loadu_ps(sides.scale + side + v * 8), _mm256_loadu_ps(b.acc + at + v * 8));
-    if constexpr (O == Offset::Mins) acc = _mm256_fmadd_ps(lhs_min, _mm256_loadu_ps(sides.min + side + v * 8), acc);
+    __m256 acc = _mm256_fmadd_ps(u, sides.scale(side + v * 8), _mm256_loadu_ps(b.acc + at + v * 8));
+    if constexpr (O == Offset::Mins) acc = _mm256_fmadd_ps(lhs_min, sides.min(side + v * 8), acc);
     _mm256_storeu_ps(b.acc + at + v * 8, acc);
   }
 }
@@ -157,6 +185,18 @@ QMM_INLINE void for_offset(Offset offset, Run run) {
   }
 }
 
+// Calls run<O, S>() for the block's offset O and type of scales S.
+template <class Run>
+QMM_INLINE void for_sides(const Block& b, Run run) {
+  for_offset(b.offset, [&]<Offset O>() QMM_FLAT {
+    switch (b.scale) {
+      case Scale::F32: return run.template operator()<O, Scale::F32>();
+      case Scale::F16: return run.template operator()<O, Scale::F16>();
+      case Scale::BF16: return run.template operator()<O, Scale::BF16>();
+    }
+  });
+}
+
 // Begins a group for eight columns, F32.
 QMM_INLINE __m256 begin_f32(const Block& b, const Group& g, int64_t at) {
   return g.resume ? _mm256_loadu_ps(static_cast<const float*>(b.carry) + at) : _mm256_setzero_ps();
@@ -166,10 +206,10 @@ QMM_INLINE __m256 begin_f32(const Block& b, const Group& g, int64_t at) {
 QMM_INLINE void end_f32(const Block& b, const Group& g, const Sides<float>& sides, int64_t row, int64_t side,
                         int64_t at, __m256 t) {
   if (g.suspend) return _mm256_storeu_ps(static_cast<float*>(b.carry) + at, t);
-  __m256 acc = _mm256_fmadd_ps(t, _mm256_loadu_ps(sides.scale + side), _mm256_loadu_ps(b.acc + at));
+  __m256 acc = _mm256_fmadd_ps(t, sides.scale(side), _mm256_loadu_ps(b.acc + at));
   if (b.offset == Offset::Mins)
     acc = _mm256_fmadd_ps(_mm256_set1_ps(static_cast<const float*>(b.lhs_sums)[row * b.lhs_group_stride + g.index]),
-                          _mm256_loadu_ps(sides.min + side), acc);
+                          sides.min(side), acc);
   _mm256_storeu_ps(b.acc + at, acc);
 }
 

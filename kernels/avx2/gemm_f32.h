@@ -17,7 +17,7 @@ template <int Bits>
 void unpack(const Block& b, const Sides<float>& sides, float* to) {
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     for (int c = 0; c < kPanel; c += 8) {
-      const __m256 zero = _mm256_loadu_ps(sides.zero + g.index * kPanel + c);
+      const __m256 zero = _mm256_loadu_ps(sides.zeros + g.index * kPanel + c);
       for (int64_t k = g.begin; k < g.end; k += 8)
 #pragma GCC unroll 8
         for (int j = 0; j < 8; ++j)

@@ -22,7 +22,7 @@ void panels(Block b, Sides<float> sides) {
     for_each_group(b, [&](const Group& g) QMM_FLAT {
       __m256 t[2 * P];
       unroll<2 * P>([&](auto i) QMM_FLAT { t[i] = begin_f32(b, g, row * P * kPanel + i * 8); });
-      const float* zeros = sides.zero + g.index * P * kPanel;
+      const float* zeros = sides.zeros + g.index * P * kPanel;
       for (int64_t k = g.begin; k < g.end; k += 8) {
         const uint8_t* codes = b.codes + k * 2 * Bits;
         unroll<8>([&](auto j) QMM_FLAT {

@@ -17,15 +17,6 @@ namespace {
 // int16 of four k and 16 columns: even k of columns 0..7 and 8..15, odd k of the same.
 constexpr int64_t kFour = 4 * kPanel;
 
-void unpack(const uint8_t* codes, int64_t k, int16_t* to) {
-  for (int64_t i = 0; i < k / 4; ++i, codes += kLine, to += kFour)
-    for (int64_t half = 0; half < 2; ++half) {
-      const __m256i bytes = load(codes + half * 32);
-      store(to + half * 16, even(bytes));
-      store(to + 32 + half * 16, odd(bytes));
-    }
-}
-
 // The rows of a tile, [4][even or odd][kMaxBlock / 2] int16.
 constexpr int64_t kRow = kMaxBlock, kOdd = kMaxBlock / 2;
 
@@ -44,8 +35,7 @@ void widen_row(const int8_t* row, int64_t k, int16_t* to) {
 }
 
 template <int R>
-QMM_INLINE void step(const int16_t* a, const int16_t* w, __m256i (&d)[R][2]) {
-  const __m256i b0 = load(w), b1 = load(w + 16);
+QMM_INLINE void step(const int16_t* a, __m256i b0, __m256i b1, __m256i (&d)[R][2]) {
   unroll<R>([&](auto i) QMM_FLAT {
     const __m256i av = broadcast4(a + i * kRow);
     add32(d[i][0], _mm256_madd_epi16(b0, av));
@@ -53,21 +43,40 @@ QMM_INLINE void step(const int16_t* a, const int16_t* w, __m256i (&d)[R][2]) {
   });
 }
 
+// Two steps of four k. The first tile widens a line of codes to w, and the others find it there.
+template <bool Unpack, int R>
+QMM_INLINE void steps(const int16_t* a, const uint8_t* codes, int16_t* w, __m256i (&d)[R][2]) {
+  if constexpr (Unpack) {
+    const __m256i line0 = load(codes), line1 = load(codes + 32);
+    const auto half = [&](const int16_t* from, int16_t* to, __m256i b0, __m256i b1) QMM_FLAT {
+      store(to, b0), store(to + 16, b1);
+      step<R>(from, b0, b1, d);
+    };
+    half(a, w, even(line0), even(line1));
+    half(a + kOdd, w + kFour / 2, odd(line0), odd(line1));
+  } else {
+    step<R>(a, load(w), load(w + 16), d);
+    step<R>(a + kOdd, load(w + kFour / 2), load(w + kFour / 2 + 16), d);
+  }
+}
+
 // The block comes by value, so that stores to acc can not be taken for changes of it.
-template <Offset O, int R>
-void tile(Block b, Sides<int32_t> sides, const int16_t* a, const int16_t* w, int64_t row, int64_t panel) {
+template <Offset O, int R, bool Unpack>
+QMM_NOINLINE void tile(Block b, Sides<int32_t> sides, const int16_t* a, int16_t* w, int64_t row, int64_t panel) {
+  const int64_t at = panel * b.panel_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     __m256i d[R][2] = {};
     for (int64_t k = g.begin; k < g.end; k += 8)
       unroll<2>([&](auto s) QMM_FLAT {
-        const int64_t at = k + s * 4;
-        step<R>(a + at / 2, w + at * kPanel, d);
-        step<R>(a + kOdd + at / 2, w + at * kPanel + kFour / 2, d);
+        const int64_t k4 = k + s * 4;
+        if constexpr (Unpack) prefetch(b.next_codes + at + k4 * kPanel);
+        steps<Unpack>(a + k4 / 2, b.codes + at + k4 * kPanel, w + k4 * kPanel, d);
       });
     unroll<R>([&](auto i) QMM_FLAT {
       end_row_s8<8, O>(b, g, sides, row + i, (g.index * b.panels + panel) * kPanel,
                        ((row + i) * b.panels + panel) * kPanel, d[i]);
     });
+    if constexpr (Unpack) prefetch_sides<O>(b, g, at);
   });
 }
 
@@ -79,12 +88,14 @@ void qmm::qmm_f32_s8_s8_4x32x8_avx2(const Block& b) {
   auto* w = reinterpret_cast<int16_t*>(static_cast<uint8_t*>(b.scratch) + kSidesBytes);
   int16_t* a = w + b.panels * b.k * kPanel;
   const auto sides = widen_sides<8, int32_t>(b);
-  for (int64_t p = 0; p < b.panels; ++p) unpack(b.codes + p * b.panel_stride, b.k, w + p * b.k * kPanel);
   for_offset(b.offset, [&]<Offset O>() {
     for_each_tile<4>(b.rows, [&]<int R>(int64_t row) {
       for (int64_t i = 0; i < R; ++i)
         widen_row(static_cast<const int8_t*>(b.lhs) + (row + i) * b.lhs_stride, b.k, a + i * kRow);
-      for (int64_t p = 0; p < b.panels; ++p) tile<O, R>(b, sides, a, w + p * b.k * kPanel, row, p);
+      for (int64_t p = 0; p < b.panels; ++p) {
+        int16_t* wp = w + p * b.k * kPanel;
+        row == 0 ? tile<O, R, true>(b, sides, a, wp, row, p) : tile<O, R, false>(b, sides, a, wp, row, p);
+      }
     });
   });
 }

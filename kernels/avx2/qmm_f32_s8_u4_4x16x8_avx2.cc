@@ -14,21 +14,9 @@
 namespace qmm::avx2 {
 namespace {
 
-// A line of 8 k becomes two lines of 4 k.
-void unpack(const Block& b, uint8_t* to) {
-  const __m256i mask = _mm256_set1_epi8(15);
-  for (int64_t i = 0; i < b.k / 8; ++i)
-    for (int64_t half = 0; half < kLine; half += 32) {
-      const __m256i line = load(b.codes + i * kLine + half);
-      store(to + 2 * i * kLine + half, _mm256_and_si256(line, mask));
-      store(to + (2 * i + 1) * kLine + half, _mm256_and_si256(_mm256_srli_epi16(line, 4), mask));
-    }
-}
-
 // x = the sums of the first step, or += those of a later one.
 template <bool First, int R>
-QMM_INLINE void step(const int8_t* a, int64_t stride, const uint8_t* w, __m256i (&x)[R][2]) {
-  const __m256i b0 = load(w), b1 = load(w + 32);
+QMM_INLINE void step(const int8_t* a, int64_t stride, __m256i b0, __m256i b1, __m256i (&x)[R][2]) {
   unroll<R>([&](auto i) QMM_FLAT {
     const __m256i av = broadcast4(a + i * stride);
     const __m256i y0 = _mm256_maddubs_epi16(b0, av), y1 = _mm256_maddubs_epi16(b1, av);
@@ -39,9 +27,27 @@ QMM_INLINE void step(const int8_t* a, int64_t stride, const uint8_t* w, __m256i 
   });
 }
 
+// Two steps. The first tile unpacks a line of 8 k to two lines of 4 k in w, and the others find it there.
+template <bool Unpack, bool First, int R>
+QMM_INLINE void steps(const int8_t* a, int64_t stride, const uint8_t* codes, uint8_t* w, __m256i (&x)[R][2]) {
+  if constexpr (Unpack) {
+    const __m256i mask = _mm256_set1_epi8(15), line0 = load(codes), line1 = load(codes + 32);
+    const auto half = [&](uint8_t* to, const int8_t* a4, auto first, __m256i b0, __m256i b1) QMM_FLAT {
+      store(to, b0), store(to + 32, b1);
+      step<first>(a4, stride, b0, b1, x);
+    };
+    half(w, a, std::bool_constant<First>(), _mm256_and_si256(line0, mask), _mm256_and_si256(line1, mask));
+    half(w + kLine, a + 4, std::false_type(), _mm256_and_si256(_mm256_srli_epi16(line0, 4), mask),
+         _mm256_and_si256(_mm256_srli_epi16(line1, 4), mask));
+  } else {
+    step<First>(a, stride, load(w), load(w + 32), x);
+    step<false>(a + 4, stride, load(w + kLine), load(w + kLine + 32), x);
+  }
+}
+
 // The block comes by value, so that stores to acc can not be taken for changes of it.
-template <Offset O, int R>
-void tile(Block b, Sides<int32_t> sides, const uint8_t* w, int64_t row) {
+template <Offset O, int R, bool Unpack>
+QMM_NOINLINE void tile(Block b, Sides<int32_t> sides, uint8_t* w, int64_t row) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   const __m256i ones = _mm256_set1_epi16(1);
   for_each_group(b, [&](const Group& g) QMM_FLAT {
@@ -49,20 +55,25 @@ void tile(Block b, Sides<int32_t> sides, const uint8_t* w, int64_t row) {
     int64_t k = g.begin;
     for (; k + 32 <= g.end; k += 32) {
       __m256i x[R][2];
-      unroll<8>([&](auto s) QMM_FLAT { step<s == 0>(lhs + k + s * 4, b.lhs_stride, w + k * kPanel + s * kLine, x); });
+      unroll<4>([&](auto s) QMM_FLAT {
+        const int64_t at = k + s * 8;
+        if constexpr (Unpack) prefetch(b.next_codes + at * 8);
+        steps<Unpack, s == 0>(lhs + at, b.lhs_stride, b.codes + at * 8, w + at * kPanel, x);
+      });
       unroll<R>([&](auto i) QMM_FLAT {
         for (int v = 0; v < 2; ++v) d[i][v] = _mm256_add_epi32(d[i][v], _mm256_madd_epi16(x[i][v], ones));
       });
     }
     if (k < g.end) {
       __m256i x[R][2] = {};
-      for (; k < g.end; k += 4) step<false>(lhs + k, b.lhs_stride, w + k * kPanel, x);
+      for (; k < g.end; k += 8) steps<Unpack, false>(lhs + k, b.lhs_stride, b.codes + k * 8, w + k * kPanel, x);
       unroll<R>([&](auto i) QMM_FLAT {
         for (int v = 0; v < 2; ++v) d[i][v] = _mm256_add_epi32(d[i][v], _mm256_madd_epi16(x[i][v], ones));
       });
     }
     unroll<R>([&](auto i)
                   QMM_FLAT { end_row_s8<4, O>(b, g, sides, row + i, g.index * kPanel, (row + i) * kPanel, d[i]); });
+    if constexpr (Unpack) prefetch_sides<O>(b, g, 0);
   });
 }
 
@@ -73,7 +84,9 @@ void qmm::qmm_f32_s8_u4_4x16x8_avx2(const Block& b) {
   using namespace avx2;
   auto* w = static_cast<uint8_t*>(b.scratch) + kSidesBytes;
   const auto sides = widen_sides<4, int32_t>(b);
-  unpack(b, w);
-  for_offset(b.offset,
-             [&]<Offset O>() { for_each_tile<4>(b.rows, [&]<int R>(int64_t row) { tile<O, R>(b, sides, w, row); }); });
+  for_offset(b.offset, [&]<Offset O>() {
+    for_each_tile<4>(b.rows, [&]<int R>(int64_t row) {
+      row == 0 ? tile<O, R, true>(b, sides, w, row) : tile<O, R, false>(b, sides, w, row);
+    });
+  });
 }
