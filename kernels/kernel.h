@@ -70,9 +70,9 @@ struct Block {
   void* scratch;  // kScratch bytes, aligned to 64
 };
 
-// Room for the widened scales and offsets of a block of groups of 8, 4 panels wide; for unpacked panels; and for four
+// Room for the widened scales and offsets of a block of groups of 8, 2 panels wide; for unpacked panels; and for four
 // widened rows of lhs.
-constexpr int64_t kSidesBytes = kMaxBlock / 8 * 4 * kPanel * 3 * 4;
+constexpr int64_t kSidesBytes = kMaxBlock / 8 * 2 * kPanel * 2 * 4;
 constexpr int64_t kUnpackedBytes = kMaxBlock * kPanel;
 constexpr int64_t kRowsBytes = 4 * kMaxBlock * 2;
 constexpr int64_t kScratch = kSidesBytes + kUnpackedBytes + kRowsBytes;

@@ -70,41 +70,35 @@ QMM_INLINE __m256i widen_zero(const uint8_t* values) {
   return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(values)));
 }
 
-// The scales, zeros and mins of a block, widened for all its rows: [groups][panels][16]. Zero is float for an F32 lhs,
-// there for every format; for S8 it is split, and there where the format has zeros, as min is where it has mins.
-template <class Zero>
+// The scales, zeros and mins of a block, widened for all its rows: [groups][panels][16]. Zeros are split, and are there
+// for an S8 lhs and a format that has them; mins where the format has them.
 struct Sides {
   float* scales;
-  Zero* zeros;
+  int32_t* zeros;
   float* mins;
   QMM_INLINE __m256 scale(int64_t at) const { return _mm256_loadu_ps(scales + at); }
   QMM_INLINE __m256i zero(int64_t at) const { return load(zeros + at); }
   QMM_INLINE __m256 min(int64_t at) const { return _mm256_loadu_ps(mins + at); }
 };
 
-template <int Bits, class Zero>
-QMM_INLINE Sides<Zero> widen_sides(const Block& b) {
+QMM_INLINE Sides widen_sides(const Block& b, Lhs lhs) {
   const int64_t groups = (b.k + b.group - 1) / b.group, count = groups * b.panels * kPanel;
   auto* scales = static_cast<float*>(b.scratch);
-  const Sides<Zero> sides{scales, reinterpret_cast<Zero*>(scales + count), scales + 2 * count};
-  const __m256i constant = _mm256_set1_epi32(b.offset == Offset::Symmetric ? symmetric_zero(Bits) : 0);
+  const Sides sides{scales, reinterpret_cast<int32_t*>(scales + count), scales + count};
   for (int64_t g = 0; g < groups; ++g)
     for (int64_t p = 0; p < b.panels; ++p)
       for (int64_t c = 0; c < kPanel; c += 8) {
         const int64_t from = g * kPanel + c, to = (g * b.panels + p) * kPanel + c;
         const uint8_t* offsets = b.offsets + p * b.panel_stride;
         _mm256_storeu_ps(sides.scales + to, widen(b.scale, b.scales + p * b.panel_stride, from));
-        if constexpr (std::is_same_v<Zero, float>)
-          _mm256_storeu_ps(sides.zeros + to,
-                           _mm256_cvtepi32_ps(b.offset == Offset::Zeros ? widen_zero(offsets + from) : constant));
-        else if (b.offset == Offset::Zeros)
+        if (b.offset == Offset::Zeros && lhs == Lhs::S8)
           store(sides.zeros + to, split_zero(widen_zero(offsets + from)));
         if (b.offset == Offset::Mins) _mm256_storeu_ps(sides.mins + to, widen(b.scale, offsets, from));
       }
   return sides;
 }
 
-// The same of a group of one panel, widened where they are read.
+// The same of a group of one panel, widened where they are read: of a type known to the compiler or to the block.
 template <Scale S>
 struct PackedSides {
   const uint8_t* scales;
@@ -112,6 +106,14 @@ struct PackedSides {
   QMM_INLINE __m256 scale(int64_t at) const { return widen(S, scales, at); }
   QMM_INLINE __m256i zero(int64_t at) const { return split_zero(widen_zero(offsets + at)); }
   QMM_INLINE __m256 min(int64_t at) const { return widen(S, offsets, at); }
+};
+
+struct TypedSides {
+  Scale type;
+  const uint8_t* scales;
+  const uint8_t* offsets;
+  QMM_INLINE __m256 scale(int64_t at) const { return widen(type, scales, at); }
+  QMM_INLINE __m256 min(int64_t at) const { return widen(type, offsets, at); }
 };
 
 // A line into the nearest cache.
@@ -130,10 +132,9 @@ struct Group {
 };
 
 // Prefetches the scales and offsets of the next block that stand where this group's do; `at` is the panel's place.
-template <Offset O>
 QMM_INLINE void prefetch_sides(const Block& b, const Group& g, int64_t at) {
   prefetch(b.next_scales + at + g.index * scales_size(b));
-  if constexpr (O != Offset::Symmetric) prefetch(b.next_offsets + at + g.index * offsets_size(b));
+  prefetch(b.next_offsets + at + g.index * offsets_size(b));
 }
 
 // Calls body for each group of the block.
@@ -202,9 +203,18 @@ QMM_INLINE __m256 begin_f32(const Block& b, const Group& g, int64_t at) {
   return g.resume ? _mm256_loadu_ps(static_cast<const float*>(b.carry) + at) : _mm256_setzero_ps();
 }
 
+// Zeros of eight columns of a panel, F32.
+template <int Bits>
+QMM_INLINE __m256 zeros_f32(const Block& b, const Group& g, int64_t panel, int64_t column) {
+  if (b.offset != Offset::Zeros)
+    return _mm256_set1_ps(b.offset == Offset::Symmetric ? static_cast<float>(symmetric_zero(Bits)) : 0.0f);
+  return _mm256_cvtepi32_ps(widen_zero(b.offsets + panel * b.panel_stride + g.index * kPanel + column));
+}
+
 // Ends it: acc = fma(t, scale, acc), then mins; or leaves t in carry.
-QMM_INLINE void end_f32(const Block& b, const Group& g, const Sides<float>& sides, int64_t row, int64_t side,
-                        int64_t at, __m256 t) {
+template <class AnySides>
+QMM_INLINE void end_f32(const Block& b, const Group& g, const AnySides& sides, int64_t row, int64_t side, int64_t at,
+                        __m256 t) {
   if (g.suspend) return _mm256_storeu_ps(static_cast<float*>(b.carry) + at, t);
   __m256 acc = _mm256_fmadd_ps(t, sides.scale(side), _mm256_loadu_ps(b.acc + at));
   if (b.offset == Offset::Mins)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Codes of eight columns to float: a column's k lie in one 32-bit lane.
+// Codes of eight columns to float(code - zero): a column's k lie in one 32-bit lane. Instead of a shift and a
+// conversion, a code is left where it is, at bit p, among the fraction of a float whose exponent gives that bit the
+// weight 1: it then is 2^(23-p) + code, exactly, and 2^(23-p) + zero is subtracted.
 #pragma once
 
 #include "avx2.h"
@@ -8,16 +10,33 @@
 namespace qmm::avx2 {
 namespace {
 
-// The codes at k + j, j = 0 .. 7; `line` points to the columns' 32 bytes of the line that begins at k.
+// The k of eight columns' lanes come in quarters of two: k + 2 * quarter and the next lie eight bits apart, and the
+// first of them at this bit.
 template <int Bits>
-QMM_INLINE __m256 decode(const uint8_t* line, int j) {
-  if constexpr (Bits == 4) {
-    const int shift = j < 4 ? 8 * j : 8 * (j - 4) + 4;
-    return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srli_epi32(load(line), shift), _mm256_set1_epi32(15)));
-  } else {
-    const __m256i lanes = load(line + j / 4 * kLine);
-    return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(lanes, 24 - 8 * (j % 4)), 24));
-  }
+constexpr int first_bit(int quarter) {
+  return Bits == 4 ? quarter / 2 * 4 : 0;
+}
+constexpr int kBits = 13;  // all are below this
+
+// The lanes of a quarter; `line` points to the columns' 32 bytes at k. Signed codes become unsigned, 128 more.
+template <int Bits>
+QMM_INLINE __m256i load_quarter(const uint8_t* line, int quarter) {
+  __m256i lanes = load(line + (Bits == 8 ? quarter / 2 * kLine : 0));
+  if constexpr (Bits == 8) lanes = _mm256_xor_si256(lanes, _mm256_set1_epi8(-128));
+  return quarter % 2 == 0 ? lanes : _mm256_srli_epi32(lanes, 16);
+}
+
+// What is to be subtracted for a code at a bit.
+template <int Bits>
+QMM_INLINE __m256 bias(__m256 zero, int bit) {
+  return _mm256_add_ps(zero, _mm256_set1_ps(static_cast<float>((1 << (23 - bit)) + (Bits == 8 ? 128 : 0))));
+}
+
+// The code at that bit, with the bias.
+template <int Bits>
+QMM_INLINE __m256 biased(__m256i lanes, int bit) {
+  const __m256i code = _mm256_and_si256(lanes, _mm256_set1_epi32(((1 << Bits) - 1) << bit));
+  return _mm256_castsi256_ps(_mm256_or_si256(code, _mm256_set1_epi32((127 + 23 - bit) << 23)));
 }
 
 }  // namespace

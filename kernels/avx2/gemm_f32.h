@@ -14,22 +14,30 @@ namespace qmm::avx2 {
 namespace {
 
 template <int Bits>
-void unpack(const Block& b, const Sides<float>& sides, float* to) {
-  for_each_group(b, [&](const Group& g) QMM_FLAT {
+void unpack(const Block& b, float* to) {
+  for_each_group(b, [&](const Group& g) {
     for (int c = 0; c < kPanel; c += 8) {
-      const __m256 zero = _mm256_loadu_ps(sides.zeros + g.index * kPanel + c);
-      for (int64_t k = g.begin; k < g.end; k += 8)
-#pragma GCC unroll 8
-        for (int j = 0; j < 8; ++j)
-          _mm256_storeu_ps(to + (k + j) * kPanel + c,
-                           _mm256_sub_ps(decode<Bits>(b.codes + k * 2 * Bits + c * 4, j), zero));
+      const __m256 zero = zeros_f32<Bits>(b, g, 0, c);
+      for (int64_t k = g.begin; k < g.end; k += 8) {
+        const int64_t line = k * 2 * Bits + c * 4;
+        prefetch(b.next_codes + line);
+        unroll<4>([&](auto quarter) QMM_FLAT {
+          const __m256i lanes = load_quarter<Bits>(b.codes + line, quarter);
+          unroll<2>([&](auto j) QMM_FLAT {
+            constexpr int bit = first_bit<Bits>(quarter) + j * 8;
+            _mm256_storeu_ps(to + (k + quarter * 2 + j) * kPanel + c,
+                             _mm256_sub_ps(biased<Bits>(lanes, bit), bias<Bits>(zero, bit)));
+          });
+        });
+      }
     }
+    prefetch_sides(b, g, 0);
   });
 }
 
 // The block comes by value, so that stores to acc can not be taken for changes of it.
 template <int R>
-QMM_NOINLINE void tile(Block b, Sides<float> sides, const float* w, int64_t row) {
+QMM_NOINLINE void tile(Block b, Sides sides, const float* w, int64_t row) {
   const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     __m256 t[2 * R];
@@ -52,8 +60,8 @@ QMM_NOINLINE void tile(Block b, Sides<float> sides, const float* w, int64_t row)
 template <int Bits>
 void gemm_f32(const Block& b) {
   auto* w = reinterpret_cast<float*>(static_cast<uint8_t*>(b.scratch) + kSidesBytes);
-  const auto sides = widen_sides<Bits, float>(b);
-  unpack<Bits>(b, sides, w);
+  const Sides sides = widen_sides(b, Lhs::F32);
+  unpack<Bits>(b, w);
   for_each_tile<6>(b.rows, [&]<int R>(int64_t row) { tile<R>(b, sides, w, row); });
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Float lhs, GEMV: t = sum of fma(x, code - zero, t) over a group, k ascending, the codes decoded in registers.
+// Float lhs, GEMV: t = sum of fma(x, code - zero, t) over a group, k ascending, the codes decoded in registers. Four
+// panels are read side by side, a group of each pair in turn.
 //
-// Tile of 1 row x 4 panels: a column's t is one chain of FMAs, and 8 chains of 8 columns fill the two FMA ports'
-// latency.
-//   t[8]     float sums     code - zero  8 columns of one k     x  one k of the row, in every lane
-// Eight weights take two operations to extract, a conversion, a subtraction and an FMA: 5/3 cycles on three vector
-// ports.
+// Tile of 1 row x 2 panels: a column's t is one chain of FMAs, and 4 chains of 8 columns, with those of the next pair
+// that run ahead, fill the two FMA ports' latency.
+//   t[4]     float sums     lanes[4]  two k of 8 columns     x  one k of the row, in every lane
+// Eight weights take vpand, vpor, vsubps and an FMA: 4/3 cycles on three vector ports, 1 on four.
 #pragma once
 
 #include "decode_f32.h"
@@ -14,36 +14,67 @@
 namespace qmm::avx2 {
 namespace {
 
-// The block comes by value, so that stores to acc can not be taken for changes of it.
+constexpr int64_t kAhead = 256;  // k to prefetch ahead
+
+// A group of P panels from `first`.
 template <int Bits, int P>
-void panels(Block b, Sides<float> sides) {
-  for (int64_t row = 0; row < b.rows; ++row) {
-    const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
-    for_each_group(b, [&](const Group& g) QMM_FLAT {
-      __m256 t[2 * P];
-      unroll<2 * P>([&](auto i) QMM_FLAT { t[i] = begin_f32(b, g, row * P * kPanel + i * 8); });
-      const float* zeros = sides.zeros + g.index * P * kPanel;
-      for (int64_t k = g.begin; k < g.end; k += 8) {
-        const uint8_t* codes = b.codes + k * 2 * Bits;
-        unroll<8>([&](auto j) QMM_FLAT {
-          const __m256 xv = _mm256_broadcast_ss(x + k + j);
-          unroll<2 * P>([&](auto i) QMM_FLAT {
-            const __m256 code = decode<Bits>(codes + i / 2 * b.panel_stride + i % 2 * 32, j);
-            fma(t[i], xv, _mm256_sub_ps(code, _mm256_loadu_ps(zeros + i * 8)));
-          });
-        });
-      }
+QMM_INLINE void group(const Block& b, const Group& g, const float* x, int64_t row, int64_t first) {
+  auto* biases = static_cast<float*>(b.scratch);  // [bit / 4][2 * P][8]
+  __m256 t[2 * P];
+  unroll<2 * P>([&](auto i) QMM_FLAT {
+    const __m256 zero = zeros_f32<Bits>(b, g, first + i / 2, i % 2 * 8);
+    for (int bit = 0; bit < kBits; bit += 4) _mm256_store_ps(biases + (bit / 4 * 2 * P + i) * 8, bias<Bits>(zero, bit));
+    t[i] = begin_f32(b, g, (row * b.panels + first) * kPanel + i * 8);
+  });
+  const int64_t at = first * b.panel_stride;
+  for (int64_t k = g.begin; k < g.end; k += 8) {
+    const uint8_t* codes = b.codes + at + k * 2 * Bits;
+    const uint8_t* ahead =
+        k + kAhead < b.k ? codes + kAhead * 2 * Bits : b.next_codes + at + (k + kAhead - b.k) * 2 * Bits;
+    unroll<P>([&](auto p) QMM_FLAT {
+      for (int64_t i = 0; i < 16 * Bits; i += kLine) prefetch(ahead + p * b.panel_stride + i);
+    });
+    unroll<4>([&](auto quarter) QMM_FLAT {
+      __m256i lanes[2 * P];
       unroll<2 * P>([&](auto i) QMM_FLAT {
-        end_f32(b, g, sides, row, g.index * P * kPanel + i * 8, row * P * kPanel + i * 8, t[i]);
+        lanes[i] = load_quarter<Bits>(codes + i / 2 * b.panel_stride + i % 2 * 32, quarter);
+      });
+      unroll<2>([&](auto j) QMM_FLAT {
+        constexpr int bit = first_bit<Bits>(quarter) + j * 8;
+        const __m256 xv = _mm256_broadcast_ss(x + k + quarter * 2 + j);
+        unroll<2 * P>([&](auto i) QMM_FLAT {
+          fma(t[i], xv, _mm256_sub_ps(biased<Bits>(lanes[i], bit), _mm256_load_ps(biases + (bit / 4 * 2 * P + i) * 8)));
+        });
       });
     });
   }
+  unroll<P>([&](auto p) QMM_FLAT {
+    const int64_t panel = at + p * b.panel_stride;
+    const TypedSides sides{b.scale, b.scales + panel + g.index * scales_size(b),
+                           b.offsets + panel + g.index * offsets_size(b)};
+    unroll<2>([&](auto v) QMM_FLAT {
+      end_f32(b, g, sides, row, v * 8, (row * b.panels + first + p) * kPanel + v * 8, t[2 * p + v]);
+    });
+    prefetch_sides(b, g, panel);
+  });
+}
+
+// The panels from `first` on, P at a time. The block comes by value, so that stores to acc can not be taken for changes
+// of it.
+template <int Bits, int P>
+QMM_NOINLINE void panels(Block b, int64_t row, int64_t first) {
+  const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
+  for_each_group(b, [&](const Group& g) QMM_FLAT {
+    for (int64_t panel = first; panel + P <= b.panels; panel += P) group<Bits, P>(b, g, x, row, panel);
+  });
 }
 
 template <int Bits>
 void gemv_f32(const Block& b) {
-  const auto sides = widen_sides<Bits, float>(b);
-  for_each_tile<4>(b.panels, [&]<int P>(int64_t) { panels<Bits, P>(b, sides); });
+  for (int64_t row = 0; row < b.rows; ++row) {
+    if (b.panels >= 2) panels<Bits, 2>(b, row, 0);
+    if (b.panels % 2 == 1) panels<Bits, 1>(b, row, b.panels - 1);
+  }
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ QMM_NOINLINE void panels(Block b) {
         const int64_t panel = p * b.panel_stride;
         const PackedSides<S> sides{b.scales + panel + g.index * scales, b.offsets + panel + g.index * offsets};
         end_row_s8<8, O>(b, g, sides, row, 0, (row * P + p) * kPanel, d[p]);
-        prefetch_sides<O>(b, g, panel);
+        prefetch_sides(b, g, panel);
       });
     });
   }

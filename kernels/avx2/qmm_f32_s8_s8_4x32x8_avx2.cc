@@ -62,7 +62,7 @@ QMM_INLINE void steps(const int16_t* a, const uint8_t* codes, int16_t* w, __m256
 
 // The block comes by value, so that stores to acc can not be taken for changes of it.
 template <Offset O, int R, bool Unpack>
-QMM_NOINLINE void tile(Block b, Sides<int32_t> sides, const int16_t* a, int16_t* w, int64_t row, int64_t panel) {
+QMM_NOINLINE void tile(Block b, Sides sides, const int16_t* a, int16_t* w, int64_t row, int64_t panel) {
   const int64_t at = panel * b.panel_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     __m256i d[R][2] = {};
@@ -76,7 +76,7 @@ QMM_NOINLINE void tile(Block b, Sides<int32_t> sides, const int16_t* a, int16_t*
       end_row_s8<8, O>(b, g, sides, row + i, (g.index * b.panels + panel) * kPanel,
                        ((row + i) * b.panels + panel) * kPanel, d[i]);
     });
-    if constexpr (Unpack) prefetch_sides<O>(b, g, at);
+    if constexpr (Unpack) prefetch_sides(b, g, at);
   });
 }
 
@@ -87,7 +87,7 @@ void qmm::qmm_f32_s8_s8_4x32x8_avx2(const Block& b) {
   using namespace avx2;
   auto* w = reinterpret_cast<int16_t*>(static_cast<uint8_t*>(b.scratch) + kSidesBytes);
   int16_t* a = w + b.panels * b.k * kPanel;
-  const auto sides = widen_sides<8, int32_t>(b);
+  const Sides sides = widen_sides(b, Lhs::S8);
   for_offset(b.offset, [&]<Offset O>() {
     for_each_tile<4>(b.rows, [&]<int R>(int64_t row) {
       for (int64_t i = 0; i < R; ++i)

@@ -47,7 +47,7 @@ QMM_INLINE void steps(const int8_t* a, int64_t stride, const uint8_t* codes, uin
 
 // The block comes by value, so that stores to acc can not be taken for changes of it.
 template <Offset O, int R, bool Unpack>
-QMM_NOINLINE void tile(Block b, Sides<int32_t> sides, uint8_t* w, int64_t row) {
+QMM_NOINLINE void tile(Block b, Sides sides, uint8_t* w, int64_t row) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   const __m256i ones = _mm256_set1_epi16(1);
   for_each_group(b, [&](const Group& g) QMM_FLAT {
@@ -73,7 +73,7 @@ QMM_NOINLINE void tile(Block b, Sides<int32_t> sides, uint8_t* w, int64_t row) {
     }
     unroll<R>([&](auto i)
                   QMM_FLAT { end_row_s8<4, O>(b, g, sides, row + i, g.index * kPanel, (row + i) * kPanel, d[i]); });
-    if constexpr (Unpack) prefetch_sides<O>(b, g, 0);
+    if constexpr (Unpack) prefetch_sides(b, g, 0);
   });
 }
 
@@ -83,7 +83,7 @@ QMM_NOINLINE void tile(Block b, Sides<int32_t> sides, uint8_t* w, int64_t row) {
 void qmm::qmm_f32_s8_u4_4x16x8_avx2(const Block& b) {
   using namespace avx2;
   auto* w = static_cast<uint8_t*>(b.scratch) + kSidesBytes;
-  const auto sides = widen_sides<4, int32_t>(b);
+  const Sides sides = widen_sides(b, Lhs::S8);
   for_offset(b.offset, [&]<Offset O>() {
     for_each_tile<4>(b.rows, [&]<int R>(int64_t row) {
       row == 0 ? tile<O, R, true>(b, sides, w, row) : tile<O, R, false>(b, sides, w, row);

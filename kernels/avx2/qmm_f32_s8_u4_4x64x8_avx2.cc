@@ -76,7 +76,7 @@ QMM_NOINLINE void tile(Block b, int64_t row) {
       unroll<R>([&](auto i) QMM_FLAT {
         end_row_s8<4, O>(b, g, sides, row + i, 0, ((row + i) * b.panels + panel) * kPanel, d[i]);
       });
-      prefetch_sides<O>(b, g, at);
+      prefetch_sides(b, g, at);
     }
   });
 }

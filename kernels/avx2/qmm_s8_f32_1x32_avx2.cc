@@ -35,9 +35,13 @@ template <bool Dense>
 QMM_INLINE Factors factors(const float* x, int64_t stride, int64_t count) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   __m256i bits = _mm256_setzero_si256();
-  for (int64_t k = 0; k < count; k += 8)
-    bits = _mm256_max_epu32(
-        bits, _mm256_and_si256(_mm256_castps_si256(load8<Dense>(x + k * stride, stride, count - k)), magnitude));
+  const auto add = [&](int64_t k, int64_t left) QMM_FLAT {
+    const __m256 values = load8<Dense>(x + k * stride, stride, left);
+    bits = _mm256_max_epu32(bits, _mm256_and_si256(_mm256_castps_si256(values), magnitude));
+  };
+  int64_t k = 0;
+  for (; k + 8 <= count; k += 8) add(k, 8);
+  if (k < count) add(k, count - k);
   const auto amax = bit_copy<float>(reduce(bits, [](__m128i a, __m128i b) QMM_FLAT { return _mm_max_epu32(a, b); }));
   if (!is_finite(amax)) return {0, __builtin_nanf("")};
   const float inverse = 127.0f / amax;
@@ -53,19 +57,19 @@ QMM_INLINE int32_t quantize(const float* x, int64_t stride, int64_t count, float
     return 0;
   }
   const __m256 factor = _mm256_set1_ps(inverse);
-  const auto code = [&](int64_t k) QMM_FLAT {
-    return _mm256_cvtps_epi32(_mm256_mul_ps(load8<Dense>(x + k * stride, stride, count - k), factor));
+  const auto code = [&](int64_t k, int64_t left) QMM_FLAT {
+    return _mm256_cvtps_epi32(_mm256_mul_ps(load8<Dense>(x + k * stride, stride, left), factor));
   };
   __m256i sum = _mm256_setzero_si256();
   int64_t k = 0;
   for (; k + 32 <= count; k += 32) {
-    const __m256i a = code(k), b = code(k + 8), c = code(k + 16), d = code(k + 24);
+    const __m256i a = code(k, 8), b = code(k + 8, 8), c = code(k + 16, 8), d = code(k + 24, 8);
     sum = _mm256_add_epi32(sum, _mm256_add_epi32(_mm256_add_epi32(a, b), _mm256_add_epi32(c, d)));
     const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
     store(codes + k, _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
   }
   for (; k < count; k += 8) {
-    const __m256i a = code(k);
+    const __m256i a = code(k, count - k);
     sum = _mm256_add_epi32(sum, a);
     const __m128i half = _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(codes + k), _mm_packs_epi16(half, half));
