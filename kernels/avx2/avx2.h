@@ -27,6 +27,13 @@ QMM_INLINE void add32(__m256i& x, __m256i y) { asm("vpaddd %1, %0, %0" : "+x"(x)
 // t = fma(a, b, t)
 QMM_INLINE void fma(__m256& t, __m256 a, __m256 b) { asm("vfmadd231ps %2, %1, %0" : "+x"(t) : "x"(a), "x"(b)); }
 
+// Loads here, not where a compiler would: it keeps constants and lines in registers over many steps, and spills.
+QMM_INLINE __m256i load_now(const void* p) {
+  __m256i v;
+  asm volatile("vmovdqu %1, %0" : "=x"(v) : "m"(*static_cast<const __m256i_u*>(p)));
+  return v;
+}
+
 // Calls body(i) for i = 0 .. N-1, each a constant of its own type. GCC unrolls long loops too late to see that an array
 // that they index could live in registers. The body is to be a lambda [&](auto i) QMM_FLAT { ... }.
 #define QMM_FLAT __attribute__((always_inline))

@@ -32,12 +32,32 @@ QMM_INLINE __m256 bias(__m256 zero, int bit) {
   return _mm256_add_ps(zero, _mm256_set1_ps(static_cast<float>((1 << (23 - bit)) + (Bits == 8 ? 128 : 0))));
 }
 
-// The code at that bit, with the bias.
+// For codes at bit 0, 4, 8 and 12: their mask, and the exponent.
 template <int Bits>
-QMM_INLINE __m256 biased(__m256i lanes, int bit) {
-  const __m256i code = _mm256_and_si256(lanes, _mm256_set1_epi32(((1 << Bits) - 1) << bit));
-  return _mm256_castsi256_ps(_mm256_or_si256(code, _mm256_set1_epi32((127 + 23 - bit) << 23)));
-}
+struct Constants {
+  alignas(32) uint32_t mask[4][8];
+  alignas(32) uint32_t exponent[4][8];
+  constexpr Constants() : mask(), exponent() {
+    for (int i = 0; i < 4; ++i)
+      for (int c = 0; c < 8; ++c) {
+        mask[i][c] = ((1u << Bits) - 1) << (4 * i);
+        exponent[i][c] = static_cast<uint32_t>(127 + 23 - 4 * i) << 23;
+      }
+  }
+};
+template <int Bits>
+constexpr Constants<Bits> kConstants;
+
+// Decodes the codes at a bit of several columns' lanes.
+template <int Bits>
+struct Decoder {
+  __m256i mask, exponent;
+  QMM_INLINE explicit Decoder(int bit)
+      : mask(load_now(kConstants<Bits>.mask[bit / 4])), exponent(load_now(kConstants<Bits>.exponent[bit / 4])) {}
+  QMM_INLINE __m256 operator()(__m256i lanes, __m256 bias) const {
+    return _mm256_sub_ps(_mm256_castsi256_ps(_mm256_or_si256(_mm256_and_si256(lanes, mask), exponent)), bias);
+  }
+};
 
 }  // namespace
 }  // namespace qmm::avx2

@@ -25,8 +25,7 @@ void unpack(const Block& b, float* to) {
           const __m256i lanes = load_quarter<Bits>(b.codes + line, quarter);
           unroll<2>([&](auto j) QMM_FLAT {
             constexpr int bit = first_bit<Bits>(quarter) + j * 8;
-            _mm256_storeu_ps(to + (k + quarter * 2 + j) * kPanel + c,
-                             _mm256_sub_ps(biased<Bits>(lanes, bit), bias<Bits>(zero, bit)));
+            _mm256_storeu_ps(to + (k + quarter * 2 + j) * kPanel + c, Decoder<Bits>(bit)(lanes, bias<Bits>(zero, bit)));
           });
         });
       }

@@ -41,9 +41,10 @@ QMM_INLINE void group(const Block& b, const Group& g, const float* x, int64_t ro
       });
       unroll<2>([&](auto j) QMM_FLAT {
         constexpr int bit = first_bit<Bits>(quarter) + j * 8;
+        const Decoder<Bits> decode(bit);
         const __m256 xv = _mm256_broadcast_ss(x + k + quarter * 2 + j);
         unroll<2 * P>([&](auto i) QMM_FLAT {
-          fma(t[i], xv, _mm256_sub_ps(biased<Bits>(lanes[i], bit), _mm256_load_ps(biases + (bit / 4 * 2 * P + i) * 8)));
+          fma(t[i], xv, decode(lanes[i], _mm256_load_ps(biases + (bit / 4 * 2 * P + i) * 8)));
         });
       });
     });

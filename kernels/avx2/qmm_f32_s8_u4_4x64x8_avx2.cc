@@ -6,7 +6,7 @@
 //
 // Tile of R = 1 .. 4 rows x 16 columns; a step is one line of 8 k, 32 bytes for 8 columns.
 //   x[R][2]  int16 sums of up to 4 lines       a       4 k of a row, in every lane
-//   d[R][2]  int32 sums of the group           b0, b1  16 columns x 4 k, from the line by mask and shift
+//   sums     int32 sums of the group (memory)  b0, b1  16 columns x 4 k, from the line by mask and shift
 // 32 bytes take 2 vpand, 1 vpsrlw and, a row, 2 vpmaddubsw and 2 vpaddw: one row reads 14 bytes/cycle on three vector
 // ports, above what one core reads from memory; four rows multiply at 36 MAC/cycle.
 #include "avx2.h"
@@ -16,35 +16,29 @@ namespace {
 
 constexpr int64_t kAhead = 256;  // k to prefetch ahead
 
-// d = the sums of `Lines` lines, or += those.
+// sums = those of `Lines` lines, or += those.
 template <bool First, int Lines, int R>
-QMM_INLINE void chain(const int8_t* a, int64_t stride, const uint8_t* codes, __m256i (&d)[R][2]) {
+QMM_INLINE void chain(const int8_t* a, int64_t stride, const uint8_t* codes, int32_t* sums) {
   const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
   __m256i x[R][2];
-  unroll<Lines>([&](auto s) QMM_FLAT {
-    const __m256i line0 = load(codes + s * kLine), line1 = load(codes + s * kLine + 32);
-    const auto half = [&](auto high, __m256i b0, __m256i b1) QMM_FLAT {
-      unroll<R>([&](auto i) QMM_FLAT {
-        const __m256i av = broadcast4(a + i * stride + s * 8 + high * 4);
-        const __m256i y0 = _mm256_maddubs_epi16(b0, av), y1 = _mm256_maddubs_epi16(b1, av);
-        if constexpr (s == 0 && high == 0)
-          x[i][0] = y0, x[i][1] = y1;
-        else
-          add16(x[i][0], y0), add16(x[i][1], y1);
-      });
+  unroll<2 * Lines>([&](auto s) QMM_FLAT {
+    const auto nibbles = [&](int64_t at) QMM_FLAT {
+      const __m256i line = load_now(codes + s / 2 * kLine + at);
+      return _mm256_and_si256(s % 2 == 0 ? line : _mm256_srli_epi16(line, 4), mask);
     };
-    half(std::integral_constant<int, 0>(), _mm256_and_si256(line0, mask), _mm256_and_si256(line1, mask));
-    half(std::integral_constant<int, 1>(), _mm256_and_si256(_mm256_srli_epi16(line0, 4), mask),
-         _mm256_and_si256(_mm256_srli_epi16(line1, 4), mask));
-  });
-  unroll<R>([&](auto i) QMM_FLAT {
-    unroll<2>([&](auto v) QMM_FLAT {
-      const __m256i sum = _mm256_madd_epi16(x[i][v], ones);
-      if constexpr (First)
-        d[i][v] = sum;
+    const __m256i b0 = nibbles(0), b1 = nibbles(32);
+    unroll<R>([&](auto i) QMM_FLAT {
+      const __m256i av = broadcast4(a + i * stride + s * 4);
+      const __m256i y0 = _mm256_maddubs_epi16(b0, av), y1 = _mm256_maddubs_epi16(b1, av);
+      if constexpr (s == 0)
+        x[i][0] = y0, x[i][1] = y1;
       else
-        add32(d[i][v], sum);
+        add16(x[i][0], y0), add16(x[i][1], y1);
     });
+  });
+  unroll<2 * R>([&](auto i) QMM_FLAT {
+    const __m256i sum = _mm256_madd_epi16(x[i / 2][i % 2], ones);
+    store(sums + i * 8, First ? sum : _mm256_add_epi32(sum, load(sums + i * 8)));
   });
 }
 
@@ -53,15 +47,15 @@ template <Offset O, Scale S, int R>
 QMM_NOINLINE void tile(Block b, int64_t row) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   const int64_t scales = scales_size(b), offsets = offsets_size(b);
+  auto* sums = static_cast<int32_t*>(b.scratch);
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     for (int64_t panel = 0, at = 0; panel < b.panels; ++panel, at += b.panel_stride) {
       const uint8_t* codes = b.codes + at;
-      __m256i d[R][2];
       int64_t k = g.begin;
       const auto add = [&](auto first, auto lines) QMM_FLAT {
         const uint8_t* ahead = k + kAhead < b.k ? codes + (k + kAhead) * 8 : b.next_codes + at + (k + kAhead - b.k) * 8;
         unroll<lines>([&](auto s) QMM_FLAT { prefetch(ahead + s * kLine); });
-        chain<first, lines>(lhs + k, b.lhs_stride, codes + k * 8, d);
+        chain<first, lines, R>(lhs + k, b.lhs_stride, codes + k * 8, sums);
         k += 8 * lines;
       };
       constexpr std::integral_constant<int, 4> four;
@@ -74,7 +68,8 @@ QMM_NOINLINE void tile(Block b, int64_t row) {
       while (k < g.end) add(std::false_type(), one);
       const PackedSides<S> sides{b.scales + at + g.index * scales, b.offsets + at + g.index * offsets};
       unroll<R>([&](auto i) QMM_FLAT {
-        end_row_s8<4, O>(b, g, sides, row + i, 0, ((row + i) * b.panels + panel) * kPanel, d[i]);
+        __m256i d[2] = {load(sums + i * 16), load(sums + i * 16 + 8)};
+        end_row_s8<4, O>(b, g, sides, row + i, 0, ((row + i) * b.panels + panel) * kPanel, d);
       });
       prefetch_sides(b, g, at);
     }
