@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // qmm_bench [--threads=N] [Google Benchmark's flags]: libqmm beside its peers. run.py calls it with every library on N
-// threads, one shape at a time, so that what is compared is measured close together.
+// threads, one shape at a time, so that what is compared is measured close together. README.md names the benchmarks.
 // qmm_bench --isa prints the vector extensions that libraries are told of.
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -24,6 +24,7 @@
 #include "check.h"
 #include "contenders/contender.h"
 #include "isa.h"
+#include "peaks.h"
 
 namespace bench {
 namespace {
@@ -221,6 +222,7 @@ int run(int num_threads) {
   add_calls(small);
   if (num_threads > 1) add_fork_joins();
   add_quantize_lhs();
+  add_peaks(num_threads);
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }
