@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// qmm_bench [--threads=N] [Google Benchmark's flags]: libqmm beside its peers. run.py calls it with every library on N
-// threads, one shape at a time, so that what is compared is measured close together. README.md names the benchmarks.
-// qmm_bench --isa prints the vector extensions that libraries are told of.
+// qmm_bench [--threads=N] [--sample=SECONDS] [Google Benchmark's flags]: libqmm beside its peers. run.py calls it with
+// every library on N threads, one shape at a time, so that what is compared is measured close together. README.md names
+// the benchmarks. qmm_bench --isa prints the vector extensions that libraries are told of.
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -25,6 +25,7 @@
 #include "contenders/contender.h"
 #include "isa.h"
 #include "peaks.h"
+#include "sample.h"
 
 namespace bench {
 namespace {
@@ -67,6 +68,7 @@ void time_matmul(State& state, const Contender& contender, Shape shape, int64_t 
   for (const std::byte* copy : from_memory ? rotate(weights) : std::vector{weights.data()})
     matmuls.push_back(contender.bind(shape, m, x.get(), copy, y.get()));
   settle();
+  matmuls.back().run();  // whatever a first call does
   size_t i = 0;
   for (auto _ : state) {
     matmuls[i].run();
@@ -122,17 +124,21 @@ void time_quantize_lhs(State& state, int64_t k, const Format& format, int64_t m)
   require(qmm_lhs_size(&args, &size));
   const auto lhs = allocate<std::byte>(size);
   settle();
+  require(qmm_quantize_lhs(&args, lhs.get(), size));
   for (auto _ : state) require(qmm_quantize_lhs(&args, lhs.get(), size));
   state.counters["GB/s"] = Counter(4e-9 * double(m) * double(k), Counter::kIsIterationInvariantRate);
 }
 
+// `each` is about how many seconds a call takes.
 template <class... Args>
-void add(const std::string& name, Args... args) {
-  benchmark::RegisterBenchmark(name.c_str(), args...)->UseRealTime();
+void add(const std::string& name, double each, Args... args) {
+  benchmark::RegisterBenchmark(name.c_str(), args...)->Iterations(calls_of(each))->UseRealTime();
 }
 
 void add_matmul(const std::string& kind, const Contender& contender, Shape shape, int64_t m, bool from_memory) {
-  add(kind + "/" + name_of(shape) + "/M:" + std::to_string(m) + "/" + contender.name(), time_matmul,
+  // 20 GFLOP/s, and half as much for one row.
+  const double each = 1e-10 * double(m + 1) * double(shape.n) * double(shape.k);
+  add(kind + "/" + name_of(shape) + "/M:" + std::to_string(m) + "/" + contender.name(), each, time_matmul,
       std::cref(contender), shape, m, from_memory);
 }
 
@@ -170,7 +176,7 @@ void add_sweeps(const Contenders& contenders) {
 
 void add_calls(const Contenders& contenders) {
   for (const auto& contender : contenders)
-    add("call/" + contender->name(), time_matmul, std::cref(*contender), Shape{16, 8}, 1, false);
+    add("call/" + contender->name(), 1e-6, time_matmul, std::cref(*contender), Shape{16, 8}, 1, false);
 }
 
 void add_fork_joins() {
@@ -187,8 +193,8 @@ void add_quantize_lhs() {
   constexpr int64_t k = 4096;
   for (const Format& format : {kU4G32, kU4G128, kU4Channel})
     for (const int64_t m : {1, 16, 128})
-      add("quantize_lhs/K:" + std::to_string(k) + "/" + format.name + "/M:" + std::to_string(m), time_quantize_lhs, k,
-          format, m);
+      add("quantize_lhs/K:" + std::to_string(k) + "/" + format.name + "/M:" + std::to_string(m), 1e-9 * double(m * k),
+          time_quantize_lhs, k, format, m);
 }
 
 void add_conditions() {
@@ -238,7 +244,8 @@ int main(int argc, char** argv) {
       std::printf("%s\n", bench::isa_seen().c_str());
       return 0;
     }
-    if (std::sscanf(argv[i], "--threads=%d", &num_threads) != 1) {
+    if (std::sscanf(argv[i], "--threads=%d", &num_threads) != 1 &&
+        std::sscanf(argv[i], "--sample=%lf", &bench::sample_seconds) != 1) {
       std::fprintf(stderr, "qmm_bench: unknown argument %s\n", argv[i]);
       return 1;
     }

@@ -16,6 +16,7 @@
 #include "../runtime/choose.h"
 #include "../runtime/layout.h"
 #include "contenders/contender.h"
+#include "sample.h"
 
 namespace bench {
 namespace {
@@ -28,8 +29,12 @@ void count(State& state, const char* unit, double each) {
   state.counters[unit] = Counter(1e-9 * each * static_cast<double>(state.iterations()), Counter::kIsRate);
 }
 
-void add(const std::string& name, int threads, auto function, auto... args) {
-  benchmark::RegisterBenchmark(("peak/" + name).c_str(), function, args...)->Threads(threads)->UseRealTime();
+// `each` is about how many seconds a pass takes.
+void add(const std::string& name, int threads, double each, auto function, auto... args) {
+  benchmark::RegisterBenchmark(("peak/" + name).c_str(), function, args...)
+      ->Iterations(calls_of(each))
+      ->Threads(threads)
+      ->UseRealTime();
 }
 
 #if defined(__x86_64__)
@@ -198,12 +203,12 @@ void time_f32_decode(State& state) {
 
 void add_peaks(int threads) {
 #if defined(__x86_64__)
-  for (const Arithmetic& arithmetic : kArithmetic) add(arithmetic.name, threads, time_arithmetic, arithmetic);
+  for (const Arithmetic& arithmetic : kArithmetic) add(arithmetic.name, threads, 2e-5, time_arithmetic, arithmetic);
   for (const auto& [streams, read] : kReads)
     for (const auto& [pages, name] : {std::pair{Pages::Small, "4k"}, {Pages::Huge, "2m"}})
-      add("read/" + std::to_string(streams) + "x" + name, threads, time_read, streams, read, pages);
+      add("read/" + std::to_string(streams) + "x" + name, threads, 5e-2, time_read, streams, read, pages);
 #endif
-  add("f32_decode_l1", threads, time_f32_decode);
+  add("f32_decode_l1", threads, 4e-5, time_f32_decode);
 }
 
 }  // namespace bench

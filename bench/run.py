@@ -24,16 +24,16 @@ ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = ("OPENBLAS_", "OMP_", "GOMP_", "DNNL_", "ONEDNN_", "QMM_", "LD_PRELOAD")
 # OpenBLAS's cores by the CPU flag that they need. By itself it takes a core of 2004 for a CPU that is newer than it is.
 OPENBLAS_CORES = {"avx2": "Haswell", "avx512bw": "SkylakeX", "avx512_bf16": "Cooperlake"}
-OPENBLAS_TRIAL = "matmul/1536x576/M:128/f32_openblas/real_time"
+OPENBLAS_TRIAL = "matmul/1536x576/M:128/f32_openblas/.*"
 QUICK = re.compile(
-    r"matmul/(576x576|4096x4096)/M:(1|32|128)/|peak/(?!read)|peak/read/[18]x2m|call/|fork_join/|quantize_lhs/"
+    r"matmul/(576x576/M:32|4096x4096/M:(1|128))/|peak/(?!read)|peak/read/[18]x2m|call/|fork_join/|quantize_lhs/"
 )
 LIBRARIES = ("libqmm", "openblas", "eigen", "onednn", "xnnpack")
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two shapes, M = 1, 32 and 128, shorter: about a minute")
+    parser.add_argument("--quick", action="store_true", help="a few shapes and rows, shorter: about a minute")
     threads = "1,2" if len(os.sched_getaffinity(0)) > 1 else "1"
     parser.add_argument("--threads", default=threads, help="thread counts, one after the other (default %(default)s)")
     parser.add_argument("--filter", default="", metavar="REGEX", help="only benchmarks whose name matches, and peaks")
@@ -58,10 +58,11 @@ def cpu_model():
 
 
 class Program:
-    """qmm_bench in an environment: what it sees of the CPU, and OpenBLAS's core (None: its own choice)."""
+    """qmm_bench: what it sees of the CPU, OpenBLAS's core (None: its own choice), and how long a sample takes."""
 
-    def __init__(self, path, preload=None, openblas_core=None):
+    def __init__(self, path, preload=None, openblas_core=None, sample=0.03):
         self.path = path
+        self.sample = sample
         self.env = {key: value for key, value in os.environ.items() if not key.startswith(SETTINGS)}
         if preload:
             self.env["LD_PRELOAD"] = str(preload)
@@ -69,7 +70,9 @@ class Program:
             self.env["OPENBLAS_CORETYPE"] = openblas_core
 
     def call(self, *flags):
-        done = subprocess.run([self.path, *flags], env=self.env, capture_output=True, text=True)
+        done = subprocess.run(
+            [self.path, f"--sample={self.sample}", *flags], env=self.env, capture_output=True, text=True
+        )
         if done.returncode != 0:
             sys.exit(f"\n{done.stderr}{self.path} failed with {done.returncode}")
         return done.stdout
@@ -81,7 +84,7 @@ class Program:
     def list(self, threads):
         return self.call(f"--threads={threads}", "--benchmark_list_tests=true").split()
 
-    def run(self, threads, names, repetitions, min_time):
+    def run(self, threads, names, repetitions):
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "out.json")
             self.call(
@@ -89,7 +92,6 @@ class Program:
                 f"--benchmark_filter=^({'|'.join(names)})$",
                 "--benchmark_enable_random_interleaving=true",
                 f"--benchmark_repetitions={repetitions}",
-                f"--benchmark_min_time={min_time}",
                 f"--benchmark_out={out}",
             )
             return json.loads(out.read_text())
@@ -122,7 +124,7 @@ def fastest_openblas_core(path, preload):
     isa = Program(path, preload).isa().split()
     speeds = {}
     for core in (None, *(core for extension, core in OPENBLAS_CORES.items() if extension in isa)):
-        tried = Program(path, preload, core).run(1, [OPENBLAS_TRIAL], repetitions=5, min_time=0.02)
+        tried = Program(path, preload, core).run(1, [OPENBLAS_TRIAL], repetitions=5)
         speeds[core] = max(b["GFLOP/s"] for b in tried["benchmarks"] if b["run_type"] == "iteration")
     tried = ", ".join(f"{core or 'its own choice'} {speed:.0f}" for core, speed in speeds.items())
     print(f"OpenBLAS cores, GFLOP/s: {tried}", flush=True)
@@ -156,10 +158,10 @@ def main():
     if not path.exists():
         sys.exit(f"{path} is missing: ./dev bench builds it")
     out = args.out or args.build_dir / "results.json"
-    repetitions, min_time = (3, 0.01) if args.quick else (5, 0.03)
+    repetitions, sample = (2, 0.01) if args.quick else (5, 0.03)
 
     preload = hide_newer_than_avx2(path) if args.isa == "avx2" else None
-    program = Program(path, preload, args.openblas_core or fastest_openblas_core(path, preload))
+    program = Program(path, preload, args.openblas_core or fastest_openblas_core(path, preload), sample)
     isa = program.isa()
     conditions = {
         "cpu": cpu_model(),
@@ -176,7 +178,7 @@ def main():
         on = f"{threads} thread{'s'[: threads > 1]}"
         print(f"[{process}/{len(steps)}] {what}, {on}: {len(names)} benchmarks ...", end=" ", flush=True)
         start = time.monotonic()
-        measured = program.run(threads, names, repetitions, min_time)
+        measured = program.run(threads, names, repetitions)
         print(f"{time.monotonic() - start:.0f} s", flush=True)
         context = measured["context"]
         if context["isa"] != isa:
