@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// qmm_bench [--threads=N] [Google Benchmark's flags]: libqmm beside fp32, and what surrounds a matmul. run.py calls it
-// with every library on N threads, one shape at a time, so that what is compared is measured close together.
-//
-//   matmul/<N>x<K>/M:<M>/<format>_<lhs>   libqmm                 matmul/<N>x<K>/M:<M>/f32_<library>   a baseline
-//   call/<format>_<lhs>                   a matmul of almost nothing: what a call costs
-//   fork_join/<task>/idle_us:<t>          a loop on the built-in pool, left alone for t us before, of tasks that are
-//                                         empty (one thread may take all) or meet (one on each thread)
-//   quantize_lhs/K:<K>/<format>/M:<M>     qmm_quantize_lhs
+// qmm_bench [--threads=N] [--sample=SECONDS] [Google Benchmark's flags]: libqmm beside its peers. run.py calls it with
+// every library on N threads, one shape at a time, so that what is compared is measured close together. README.md names
+// the benchmarks. qmm_bench --isa prints the vector extensions that libraries are told of.
 #include <benchmark/benchmark.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -22,9 +21,11 @@
 #include <vector>
 
 #include "../runtime/threads.h"
-#include "baselines.h"
 #include "check.h"
-#include "weights.h"
+#include "contenders/contender.h"
+#include "isa.h"
+#include "peaks.h"
+#include "sample.h"
 
 namespace bench {
 namespace {
@@ -32,65 +33,51 @@ namespace {
 using benchmark::Counter;
 using benchmark::State;
 
-std::string shape_name(Shape shape) { return std::to_string(shape.n) + "x" + std::to_string(shape.k); }
-
-// Workers of the library that ran before may still spin, OpenBLAS's for some 30 ms.
-void settle(std::string_view library) {
-  static std::string_view last;
-  if (last != library && qmm_num_threads() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(60));
-  last = library;
+double cpu_seconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-// The weights to go through in turn: many copies where they shall come from memory, else themselves.
-std::vector<std::span<const std::byte>> copies_of(std::span<const std::byte> weights, bool from_memory) {
-  return from_memory ? rotate(weights) : std::vector{weights};
+// Waits until the workers of the library that ran before sleep: some spin for tens of milliseconds.
+void settle() {
+  if (qmm_num_threads() == 1) return;
+  for (int tries = 0; tries < 500; ++tries) {
+    const double before = cpu_seconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (cpu_seconds() - before < 2e-4) return;
+  }
+  std::fprintf(stderr, "qmm_bench: workers of a library have been spinning for a second\n");
+  std::exit(1);
 }
 
-void count(State& state, Shape shape, int64_t m, size_t weight_bytes) {
+// The weights of a contender, packed at the first call and kept.
+std::span<const std::byte> packed_weights(const Contender& contender, Shape shape) {
+  static std::map<std::pair<std::string, Shape>, Buffer<std::byte>> made;
+  auto& packed = made[{contender.name(), shape}];
+  if (packed.data == nullptr) packed = contender.pack(shape);
+  return packed.bytes();
+}
+
+void time_matmul(State& state, const Contender& contender, Shape shape, int64_t m, bool from_memory) {
+  const auto weights = packed_weights(contender, shape);
+  const auto x = random_floats(m * shape.k);
+  const auto y = allocate<float>(static_cast<size_t>(m * shape.n));
+  // The weights to go through in turn: many copies where they shall come from memory, else themselves.
+  std::vector<Bound> matmuls;
+  for (const std::byte* copy : from_memory ? rotate(weights) : std::vector{weights.data()})
+    matmuls.push_back(contender.bind(shape, m, x.get(), copy, y.get()));
+  settle();
+  matmuls.back().run();  // whatever a first call does
+  size_t i = 0;
+  for (auto _ : state) {
+    matmuls[i].run();
+    i = i + 1 == matmuls.size() ? 0 : i + 1;
+  }
   const double products = double(m) * double(shape.n) * double(shape.k);
   state.counters["GFLOP/s"] = Counter(2e-9 * products, Counter::kIsIterationInvariantRate);
-  state.counters["GB/s"] = Counter(1e-9 * double(weight_bytes), Counter::kIsIterationInvariantRate);
-}
-
-void time_baseline(State& state, const Baseline& baseline, Shape shape, int64_t m) {
-  const auto weights = float_weights(shape);
-  const auto copies = copies_of(weights, m <= kMaxRotatedRows);
-  const auto x = random_floats(m * shape.k);
-  const auto y = allocate<float>(static_cast<size_t>(m * shape.n));
-  settle(baseline.name);
-  size_t i = 0;
-  for (auto _ : state) {
-    baseline.matmul(m, shape.n, shape.k, x.get(), reinterpret_cast<const float*>(copies[i].data()), y.get());
-    i = i + 1 == copies.size() ? 0 : i + 1;
-  }
-  count(state, shape, m, weights.size());
-}
-
-void time_matmul(State& state, Shape shape, const Format& format, int32_t lhs_kind, int64_t m, bool from_memory) {
-  const auto weights = packed_weights(shape, format);
-  std::vector<qmm_rhs> copies;
-  for (const auto& copy : copies_of(weights, from_memory)) copies.push_back(open(copy));
-  const auto x = random_floats(m * shape.k);
-  const auto y = allocate<float>(static_cast<size_t>(m * shape.n));
-  qmm_matmul_args args = {};
-  args.struct_size = sizeof args;
-  args.lhs_kind = lhs_kind;
-  args.m = m;
-  args.x = x.get();
-  args.x_row_stride = shape.k;
-  args.y = y.get();
-  args.y_row_stride = shape.n;
-  settle("libqmm");
-  size_t i = 0;
-  for (auto _ : state) {
-    args.rhs = &copies[i];
-    require(qmm_matmul(&args));
-    i = i + 1 == copies.size() ? 0 : i + 1;
-  }
-  count(state, shape, m, weights.size());
-  const char* kernel;
-  require(qmm_kernel_name(lhs_kind, &copies[0].desc, m, &kernel));
-  state.SetLabel(kernel);
+  state.counters["GB/s"] = Counter(1e-9 * double(weights.size()), Counter::kIsIterationInvariantRate);
+  state.SetLabel(matmuls[0].kernel);
 }
 
 void empty_task(void*, int64_t) {}
@@ -107,7 +94,7 @@ void time_fork_join(State& state, qmm_task task, int64_t idle_us) {
   using Clock = std::chrono::steady_clock;
   const qmm_threads threads = qmm::default_threads();
   std::vector<double> seconds;
-  settle("libqmm");
+  settle();
   for (auto _ : state) {
     const auto rested = Clock::now() + std::chrono::microseconds(idle_us);
     while (Clock::now() < rested) continue;
@@ -136,33 +123,60 @@ void time_quantize_lhs(State& state, int64_t k, const Format& format, int64_t m)
   size_t size;
   require(qmm_lhs_size(&args, &size));
   const auto lhs = allocate<std::byte>(size);
-  settle("libqmm");
+  settle();
+  require(qmm_quantize_lhs(&args, lhs.get(), size));
   for (auto _ : state) require(qmm_quantize_lhs(&args, lhs.get(), size));
   state.counters["GB/s"] = Counter(4e-9 * double(m) * double(k), Counter::kIsIterationInvariantRate);
 }
 
+// `each` is about how many seconds a call takes.
 template <class... Args>
-void add(const std::string& name, Args... args) {
-  benchmark::RegisterBenchmark(name.c_str(), args...)->UseRealTime();
+void add(const std::string& name, double each, Args... args) {
+  benchmark::RegisterBenchmark(name.c_str(), args...)->Iterations(calls_of(each))->UseRealTime();
 }
 
-void add_matmuls(Shape shape, std::span<const Format> formats) {
-  for (const int64_t m : kRows) {
-    const std::string prefix = "matmul/" + shape_name(shape) + "/M:" + std::to_string(m) + "/";
-    for (const Baseline& baseline : baselines())
-      if (baseline.threaded || qmm_num_threads() == 1) add(prefix + baseline.name, time_baseline, baseline, shape, m);
-    for (const Format& format : formats)
-      for (const LhsKind& lhs : kLhsKinds)
-        if (shape.k % format.group == 0)
-          add(prefix + format.name + "_" + lhs.name, time_matmul, shape, format, lhs.kind, m, m <= kMaxRotatedRows);
-  }
+void add_matmul(const std::string& kind, const Contender& contender, Shape shape, int64_t m, bool from_memory) {
+  // 20 GFLOP/s, and half as much for one row.
+  const double each = 1e-10 * double(m + 1) * double(shape.n) * double(shape.k);
+  add(kind + "/" + name_of(shape) + "/M:" + std::to_string(m) + "/" + contender.name(), each, time_matmul,
+      std::cref(contender), shape, m, from_memory);
 }
 
-void add_calls() {
-  const Format formats[] = {{"u4_g8", 4, 8, QMM_SYMMETRIC}, {"s8_g8", 8, 8, QMM_SYMMETRIC}};
+void add_model(Shape shape, const Contenders& contenders) {
+  for (const int64_t m : kRows)
+    for (const auto& contender : contenders)
+      if (shape.k % std::max<int64_t>(1, contender->format().group) == 0)
+        add_matmul("matmul", *contender, shape, m, m <= kMaxRotatedRows);
+}
+
+// libqmm alone.
+Contenders make(std::initializer_list<Format> formats) {
+  Contenders made;
   for (const Format& format : formats)
-    for (const LhsKind& lhs : kLhsKinds)
-      add(std::string("call/") + format.name + "_" + lhs.name, time_matmul, Shape{16, 8}, format, lhs.kind, 1, false);
+    for (const int32_t lhs_kind : {QMM_LHS_F32, QMM_LHS_S8}) made.push_back(make_libqmm(format, lhs_kind));
+  return made;
+}
+
+void add_odd(const Contenders& contenders) {
+  for (const Shape& shape : kOdd)
+    for (const int64_t m : kOddRows)
+      for (const auto& contender : contenders) add_matmul("odd", *contender, shape, m, m <= kMaxRotatedRows);
+}
+
+void add_sweeps(const Contenders& contenders) {
+  std::set<std::pair<Shape, int64_t>> cases;
+  for (const int64_t m : kSweepOfRows) cases.emplace(kSweep, m);
+  for (const int64_t size : kSweepOfShape) {
+    cases.emplace(Shape{size, kSweep.k}, kSweepRows);
+    cases.emplace(Shape{kSweep.n, size}, kSweepRows);
+  }
+  for (const auto& [shape, m] : cases)
+    for (const auto& contender : contenders) add_matmul("sweep", *contender, shape, m, false);
+}
+
+void add_calls(const Contenders& contenders) {
+  for (const auto& contender : contenders)
+    add("call/" + contender->name(), 1e-6, time_matmul, std::cref(*contender), Shape{16, 8}, 1, false);
 }
 
 void add_fork_joins() {
@@ -177,28 +191,10 @@ void add_fork_joins() {
 
 void add_quantize_lhs() {
   constexpr int64_t k = 4096;
-  for (const Format& format : {kU4G32, kU4G128})
-    for (const int64_t m : {1, 128})
-      add("quantize_lhs/K:" + std::to_string(k) + "/" + format.name + "/M:" + std::to_string(m), time_quantize_lhs, k,
-          format, m);
-}
-
-void add_all() {
-  for (const Shape& shape : kSmolLM2) add_matmuls(shape, kSmolLM2Formats);
-  for (const Shape& shape : kLlama7B) add_matmuls(shape, kLlama7BFormats);
-  add_calls();
-  if (qmm_num_threads() > 1) add_fork_joins();
-  add_quantize_lhs();
-}
-
-void set_threads(int num_threads) {
-  require(qmm_set_num_threads(num_threads));
-  if (qmm_num_threads() != num_threads) {
-    std::fprintf(stderr, "qmm_bench: --threads=%d, but this process may use %d CPUs\n", num_threads,
-                 static_cast<int>(qmm_max_threads()));
-    std::exit(1);
-  }
-  set_baseline_threads(num_threads);
+  for (const Format& format : {kU4G32, kU4G128, kU4Channel})
+    for (const int64_t m : {1, 16, 128})
+      add("quantize_lhs/K:" + std::to_string(k) + "/" + format.name + "/M:" + std::to_string(m), 1e-9 * double(m * k),
+          time_quantize_lhs, k, format, m);
 }
 
 void add_conditions() {
@@ -207,12 +203,34 @@ void add_conditions() {
 #else
   benchmark::AddCustomContext("compiler", "GCC " __VERSION__);
 #endif
-  benchmark::AddCustomContext("libqmm", qmm_version());
-  benchmark::AddCustomContext("openblas", openblas_conditions());
-  benchmark::AddCustomContext("eigen", eigen_conditions());
+  benchmark::AddCustomContext("isa", isa_seen());
+  for (const Library& library : libraries())
+    benchmark::AddCustomContext(library.name, library.start == nullptr ? "missing" : library.conditions());
   benchmark::AddCustomContext("rotation", std::to_string(rotation_size() >> 20) +
                                               " MiB of weights in turn where M <= " + std::to_string(kMaxRotatedRows) +
                                               ", in huge pages where given");
+}
+
+int run(int num_threads) {
+  Contenders contenders;
+  for (const Library& library : libraries())
+    if (library.start != nullptr)
+      for (auto& contender : library.start(num_threads)) contenders.push_back(std::move(contender));
+  check_results(contenders);
+  add_conditions();
+
+  for (const Shape& shape : kSmolLM2) add_model(shape, contenders);
+  add_model(kLlama7B, contenders);
+  const Contenders odd = make({kU4G32, kU4G128, kU4Channel, kS8Channel}), sweep = make({kU4G32, kU4G128, kS8G32}),
+                   small = make({{"u4_g8", 4, 8, QMM_SYMMETRIC, QMM_F16}, {"s8_g8", 8, 8, QMM_SYMMETRIC, QMM_F16}});
+  add_odd(odd);
+  add_sweeps(sweep);
+  add_calls(small);
+  if (num_threads > 1) add_fork_joins();
+  add_quantize_lhs();
+  add_peaks(num_threads);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
 }
 
 }  // namespace
@@ -221,15 +239,16 @@ void add_conditions() {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   int num_threads = 1;
-  for (int i = 1; i < argc; ++i)
-    if (std::sscanf(argv[i], "--threads=%d", &num_threads) != 1) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--isa") {
+      std::printf("%s\n", bench::isa_seen().c_str());
+      return 0;
+    }
+    if (std::sscanf(argv[i], "--threads=%d", &num_threads) != 1 &&
+        std::sscanf(argv[i], "--sample=%lf", &bench::sample_seconds) != 1) {
       std::fprintf(stderr, "qmm_bench: unknown argument %s\n", argv[i]);
       return 1;
     }
-  bench::set_threads(num_threads);
-  bench::check_results();
-  bench::add_conditions();
-  bench::add_all();
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  }
+  return bench::run(num_threads);
 }

@@ -9,7 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <tuple>
+#include <string>
+#include <utility>
 
 namespace bench {
 namespace {
@@ -22,14 +23,14 @@ constexpr size_t round_up(size_t value, size_t multiple) { return (value + multi
 
 void Free::operator()(void* p) const { std::free(p); }
 
-std::unique_ptr<std::byte[], Free> allocate_bytes(size_t size) {
+std::unique_ptr<std::byte[], Free> allocate_bytes(size_t size, Pages pages) {
   const size_t rounded = round_up(size, kHugePage);
   void* memory = std::aligned_alloc(kHugePage, rounded);
   if (memory == nullptr) {
     std::fprintf(stderr, "qmm_bench: no memory for %zu bytes\n", rounded);
     std::exit(1);
   }
-  madvise(memory, rounded, MADV_HUGEPAGE);
+  madvise(memory, rounded, pages == Pages::Huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(memory));
 }
 
@@ -49,46 +50,45 @@ void require(qmm_status status) {
   std::exit(1);
 }
 
-Buffer<std::byte> pack(const qmm_rhs_desc& desc, const float* w) {
-  const int64_t groups = (desc.k + desc.group - 1) / desc.group, row_bytes = (desc.k * desc.bits + 7) / 8;
-  const auto codes = allocate<std::byte>(static_cast<size_t>(desc.n * row_bytes));
-  const auto scales = allocate<uint16_t>(static_cast<size_t>(desc.n * groups));
-  const auto offsets = allocate<uint16_t>(static_cast<size_t>(desc.n * groups));
-  const qmm_weights weights = {.struct_size = sizeof weights,
-                               .codes = codes.get(),
-                               .codes_stride = row_bytes,
-                               .scales = scales.get(),
-                               .scales_stride = groups,
-                               .offsets = desc.offset == QMM_SYMMETRIC ? nullptr : offsets.get(),
-                               .offsets_stride = groups};
-  require(qmm_quantize(&desc, w, desc.k, &weights));
-  size_t size;
-  require(qmm_packed_size(&desc, &size));
-  auto packed = allocate<std::byte>(size);
-  require(qmm_pack(&desc, &weights, packed.get(), size));
-  return packed;
+qmm_weights CanonicalWeights::arrays() const {
+  const int64_t groups = (desc.k + desc.group - 1) / desc.group;
+  return {.struct_size = sizeof(qmm_weights),
+          .codes = codes.get(),
+          .codes_stride = (desc.k * desc.bits + 7) / 8,
+          .scales = scales.get(),
+          .scales_stride = groups,
+          .offsets = desc.offset == QMM_SYMMETRIC ? nullptr : offsets.get(),
+          .offsets_stride = groups};
 }
 
-qmm_rhs open(std::span<const std::byte> packed) {
-  qmm_rhs rhs = {};
-  rhs.struct_size = sizeof rhs;
-  require(qmm_rhs_open(packed.data(), packed.size(), &rhs));
-  return rhs;
-}
-
-std::span<const std::byte> float_weights(Shape shape) {
-  static std::map<std::pair<int64_t, int64_t>, Buffer<float>> made;
-  auto& w = made[{shape.n, shape.k}];
+std::span<const float> float_weights(Shape shape) {
+  static std::map<Shape, Buffer<float>> made;
+  auto& w = made[shape];
   if (w.data == nullptr) w = random_floats(shape.n * shape.k);
-  return w.bytes();
+  return {w.get(), w.size};
 }
 
-std::span<const std::byte> packed_weights(Shape shape, const Format& format) {
-  static std::map<std::tuple<int64_t, int64_t, const char*>, Buffer<std::byte>> made;
-  auto& packed = made[{shape.n, shape.k, format.name}];
-  if (packed.data == nullptr)
-    packed = pack(describe(shape, format), reinterpret_cast<const float*>(float_weights(shape).data()));
-  return packed.bytes();
+Buffer<std::byte> copy_float_weights(Shape shape) {
+  const auto weights = float_weights(shape);
+  auto copy = allocate<std::byte>(weights.size_bytes());
+  std::memcpy(copy.get(), weights.data(), weights.size_bytes());
+  return copy;
+}
+
+const CanonicalWeights& canonical_weights(Shape shape, const Format& format) {
+  static std::map<std::pair<Shape, std::string>, CanonicalWeights> made;
+  const auto [place, is_new] = made.try_emplace({shape, format.name});
+  CanonicalWeights& weights = place->second;
+  if (!is_new) return weights;
+  weights.desc = describe(shape, format);
+  const int64_t groups = (shape.k + weights.desc.group - 1) / weights.desc.group;
+  const auto sides = static_cast<size_t>(shape.n * groups * 4);  // of any scale type
+  weights.codes = allocate<std::byte>(static_cast<size_t>(shape.n * ((shape.k * format.bits + 7) / 8)));
+  weights.scales = allocate<std::byte>(sides);
+  weights.offsets = allocate<std::byte>(sides);
+  const qmm_weights arrays = weights.arrays();
+  require(qmm_quantize(&weights.desc, float_weights(shape).data(), shape.k, &arrays));
+  return weights;
 }
 
 size_t rotation_size() {
@@ -96,7 +96,7 @@ size_t rotation_size() {
   return std::clamp(2 * static_cast<size_t>(std::max(cache, 0L)), size_t{64} << 20, size_t{1} << 30);
 }
 
-std::vector<std::span<const std::byte>> rotate(std::span<const std::byte> bytes) {
+std::vector<const std::byte*> rotate(std::span<const std::byte> bytes) {
   static Buffer<std::byte> memory;
   static const std::byte* held = nullptr;  // whose copies these are
   const size_t stride = round_up(bytes.size(), 64);
@@ -106,11 +106,11 @@ std::vector<std::span<const std::byte>> rotate(std::span<const std::byte> bytes)
     memory = allocate<std::byte>(count * stride);
     held = nullptr;
   }
-  std::vector<std::span<const std::byte>> copies;
+  std::vector<const std::byte*> copies;
   for (size_t i = 0; i < count; ++i) {
     std::byte* copy = memory.get() + i * stride;
     if (held != bytes.data()) std::memcpy(copy, bytes.data(), bytes.size());
-    copies.emplace_back(copy, bytes.size());
+    copies.push_back(copy);
   }
   held = bytes.data();
   return copies;
