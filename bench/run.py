@@ -193,8 +193,8 @@ def main():
     results = {"conditions": conditions, "benchmarks": rows}
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(results, indent=1) + "\n")
-    report.report(results)
-    print(f"\nWritten: {out}")
+    print(f"Written: {out}")
+    report.make(out)
 
 
 if __name__ == "__main__":
