@@ -64,12 +64,11 @@ QMM_INLINE __m256 widen(Scale type, const uint8_t* values, int64_t i) {
 // A zero as two factors of vpmaddwd, zero and zero * 256, in a lane.
 QMM_INLINE __m256i split_zero(__m256i zero) { return _mm256_blend_epi16(zero, _mm256_slli_epi32(zero, 24), 0xaa); }
 
-// The factors that belong to them, in every lane: sum & 255 and sum >> 8. |sum| is below 2^23, 127 * kMaxSegment.
-QMM_INLINE __m256i split_sum(int32_t sum) {
+// The factors that belong to it: sum & 255 and sum >> 8. |sum| is below 2^23, 127 * kMaxSegment.
+QMM_INLINE __m256i split_sums(__m256i sums) {
   constexpr int8_t no = -1;
-  return _mm256_shuffle_epi8(_mm256_set1_epi32(sum),
-                             _mm256_setr_epi8(0, no, 1, 2, 4, no, 5, 6, 8, no, 9, 10, 12, no, 13, 14, 0, no, 1, 2, 4,
-                                              no, 5, 6, 8, no, 9, 10, 12, no, 13, 14));
+  return _mm256_shuffle_epi8(sums, _mm256_setr_epi8(0, no, 1, 2, 4, no, 5, 6, 8, no, 9, 10, 12, no, 13, 14,  //
+                                                    0, no, 1, 2, 4, no, 5, 6, 8, no, 9, 10, 12, no, 13, 14));
 }
 
 // Eight zeros.
@@ -167,10 +166,10 @@ QMM_INLINE void end_row_s8(const Block& b, const Group& g, const AnySides& sides
     return;
   }
   const int64_t lhs_group = row * b.lhs_group_stride + g.index;
-  const int32_t lhs_sum = static_cast<const int32_t*>(b.lhs_sums)[lhs_group];
+  const __m256i lhs_sum = _mm256_set1_epi32(static_cast<const int32_t*>(b.lhs_sums)[lhs_group]);
   const __m256 lhs_scale = _mm256_set1_ps(b.lhs_scales[lhs_group]);
-  const __m256i eight = _mm256_set1_epi32(8 * lhs_sum), split = split_sum(lhs_sum);
-  const __m256 lhs_min = _mm256_set1_ps(static_cast<float>(lhs_sum) * b.lhs_scales[lhs_group]);
+  const __m256i eight = _mm256_slli_epi32(lhs_sum, 3), split = split_sums(lhs_sum);
+  const __m256 lhs_min = _mm256_mul_ps(_mm256_cvtepi32_ps(lhs_sum), lhs_scale);
 #pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {
     __m256i sum = sums[v];
