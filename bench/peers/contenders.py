@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Everything that is measured: the name in the results, the module and class, and what the class is made with."""
+
+CONTENDERS = {
+    "f32_torch": ("torch_peers", "Linear", {}),
+    "qmm_u4_g32_f32": ("libqmm", "Libqmm", {"bits": 4, "group": 32, "lhs": "f32"}),
+    "qmm_u4_g128_f32": ("libqmm", "Libqmm", {"bits": 4, "group": 128, "lhs": "f32"}),
+    "qmm_s8_g32_f32": ("libqmm", "Libqmm", {"bits": 8, "group": 32, "lhs": "f32"}),
+    "qmm_s8_channel_f32": ("libqmm", "Libqmm", {"bits": 8, "group": None, "lhs": "f32"}),
+    "qmm_u4_g32_s8": ("libqmm", "Libqmm", {"bits": 4, "group": 32, "lhs": "s8"}),
+    "qmm_u4_g128_s8": ("libqmm", "Libqmm", {"bits": 4, "group": 128, "lhs": "s8"}),
+    "qmm_s8_g32_s8": ("libqmm", "Libqmm", {"bits": 8, "group": 32, "lhs": "s8"}),
+    "qmm_s8_channel_s8": ("libqmm", "Libqmm", {"bits": 8, "group": None, "lhs": "s8"}),
+    "peer_ort_u4_g32": ("ort", "MatMulNBits", {"bits": 4, "group": 32}),
+    "peer_ort_u4_g128": ("ort", "MatMulNBits", {"bits": 4, "group": 128}),
+    "peer_ort_s8_g32": ("ort", "MatMulNBits", {"bits": 8, "group": 32}),
+    "peer_ort_s8_channel": ("ort", "DynamicQuantizeMatMul", {}),
+    "peer_ggml_q4_0": ("ggml", "Ggml", {"name": "q4_0"}),
+    "peer_ggml_q4_1": ("ggml", "Ggml", {"name": "q4_1"}),
+    "peer_ggml_q4_k": ("ggml", "Ggml", {"name": "q4_k"}),
+    "peer_ggml_q8_0": ("ggml", "Ggml", {"name": "q8_0"}),
+    "peer_openvino_u4_g32": ("openvino", "OpenVino", {"bits": 4, "group": 32}),
+    "peer_openvino_u4_g128": ("openvino", "OpenVino", {"bits": 4, "group": 128}),
+    "peer_openvino_s8_channel": ("openvino", "OpenVino", {"bits": 8, "group": None}),
+    "peer_torch_int4_g32": ("torch_peers", "Int4", {}),
+    "peer_torch_dyn_int4_g32": ("torch_peers", "DynQuant", {}),
+    "peer_torch_int8_channel": ("torch_peers", "Int8", {}),
+    "peer_torch_fbgemm_s8": ("torch_peers", "LinearDynamic", {"engine": "fbgemm"}),
+    "peer_torch_onednn_s8": ("torch_peers", "LinearDynamic", {"engine": "onednn"}),
+}
