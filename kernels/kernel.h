@@ -60,22 +60,17 @@ struct Block {
   Scale scale;
   Offset offset;
 
-  // Where the same arrays start in the block that comes next, to be prefetched.
+  // Where the same arrays start in the block that comes next, to be prefetched and never read.
   const uint8_t* next_codes;
   const uint8_t* next_scales;
-  const uint8_t* next_offsets;
+  const uint8_t* next_offsets;  // unused when symmetric
 
   float* acc;     // [rows][panels * 16], read and written
   void* carry;    // [rows][panels * 16], int32 or float
   void* scratch;  // kScratch bytes, aligned to 64
 };
 
-// Room for the widened scales and offsets of a block of groups of 8, 2 panels wide; for unpacked panels; and for four
-// widened rows of lhs.
-constexpr int64_t kSidesBytes = kMaxBlock / 8 * 2 * kPanel * 2 * 4;
-constexpr int64_t kUnpackedBytes = kMaxBlock * kPanel;
-constexpr int64_t kRowsBytes = 4 * kMaxBlock * 2;
-constexpr int64_t kScratch = kSidesBytes + kUnpackedBytes + kRowsBytes;
+constexpr int64_t kScratch = 32768;  // bytes; a kernel that uses it asserts that its tile fits
 
 using KernelFunction = void(const Block&);
 
@@ -91,40 +86,26 @@ struct Kernel {
   KernelFunction* run;
 };
 
-// A row of X to quantize, and where its codes go. A segment is a group, or kMaxSegment of its k where it is longer.
-struct QuantizedRow {
-  const float* x;
-  int64_t stride;  // elements
-  int64_t k;
-  int64_t group;       // a multiple of 8
-  int8_t* codes;       // room for k rounded up to a multiple of 8
-  float* scales;       // [segments]; 1 where the row has one scale
-  int32_t* sums;       // [segments], of the codes
-  float* token_scale;  // the scale of the row, or nullptr where each group has its own
-};
-
-// Calls body(segment, k, count, whether it begins a group, k of that group) for each segment.
-template <class Body>
-static inline void for_each_segment(const QuantizedRow& r, Body body) {
-  int64_t segment = 0;
-  for (int64_t begin = 0; begin < r.k; begin += r.group) {
-    const int64_t group = r.k - begin < r.group ? r.k - begin : r.group;
-    for (int64_t k = 0; k < group; k += kMaxSegment, ++segment)
-      body(segment, begin + k, group - k < kMaxSegment ? group - k : kMaxSegment, k == 0, group);
-  }
-}
-
+struct QuantizedRow;  // quantizer.h
 using QuantizerFunction = void(const QuantizedRow&);
 
 // A row of kernels.inc, too.
 struct Quantizer {
   const char* name;
   uint64_t need;
+  int64_t k;  // it takes so many at a time
   QuantizerFunction* run;
 };
 
-#define QMM_KERNEL(name, need, lhs, bits, min_m, mr, nr, kr, block_k) KernelFunction name;
-#define QMM_QUANTIZER(name, need) QuantizerFunction name;
+// What a kernel's file may know of its row.
+struct Tile {
+  int64_t mr, nr, kr, block_k;
+};
+
+#define QMM_KERNEL(name, need, lhs, bits, min_m, mr, nr, kr, block_k) \
+  KernelFunction name;                                                \
+  constexpr Tile name##_tile = {mr, nr, kr, block_k};
+#define QMM_QUANTIZER(name, need, k) QuantizerFunction name;
 #include "kernels.inc"
 
 }  // namespace qmm

@@ -168,8 +168,7 @@ qmm_status check_format(const char* function, const qmm_matmul_args& a, Problem*
   return QMM_OK;
 }
 
-qmm_status check_x(const char* function, const qmm_matmul_args& a, Arrays arrays, uint64_t features, Problem* p,
-                   Span* x_span) {
+qmm_status check_x(const char* function, const qmm_matmul_args& a, Arrays arrays, Problem* p, Span* x_span) {
   p->lhs_layout = make_lhs_layout(a.lhs_kind, p->desc, p->layout);
   int64_t lhs_bytes;
   if (__builtin_mul_overflow(p->rows, p->lhs_layout.size(1), &lhs_bytes))
@@ -177,8 +176,7 @@ qmm_status check_x(const char* function, const qmm_matmul_args& a, Arrays arrays
   p->lhs_given = false;
   const Matrix x = {
       "x", a.x, p->batch, a.m, p->desc.k, a.x_batch_stride, a.x_row_stride, a.x_col_stride == 0 ? 1 : a.x_col_stride};
-  p->source = {static_cast<const float*>(a.x), p->m, x.row_stride, x.col_stride, x.batch_stride,
-               choose_quantizer(features)};
+  p->source = {static_cast<const float*>(a.x), p->m, x.row_stride, x.col_stride, x.batch_stride};
   return span(function, x, arrays, x_span);
 }
 
@@ -239,12 +237,7 @@ qmm_status check_matmul(const char* function, const qmm_matmul_args* args, const
 
   if (a.x != nullptr && a.lhs != nullptr) return fail(QMM_INVALID_ARGUMENT, "%s: give either x or lhs", function);
   Span x_span;
-  uint64_t features = 0;
-  if (forced != nullptr)
-    features = forced->need;
-  else
-    QMM_TRY(process_features(&features));
-  QMM_TRY(check_x(function, a, a.lhs != nullptr ? Arrays::Ignored : arrays, features, p, &x_span));
+  QMM_TRY(check_x(function, a, a.lhs != nullptr ? Arrays::Ignored : arrays, p, &x_span));
   if (a.lhs != nullptr) QMM_TRY(check_given_lhs(function, a, p));
 
   p->bias = a.bias;
@@ -272,6 +265,9 @@ qmm_status check_matmul(const char* function, const qmm_matmul_args* args, const
     if (p->bias != nullptr) QMM_TRY(refuse_overlap(function, "bias", flat(p->bias, p->desc.n * 4), y_span));
   }
 
+  uint64_t features = 0;
+  QMM_TRY(process_features(&features));
+  p->quantizer = choose_quantizer(forced != nullptr ? forced->need : features);
   p->kernel =
       forced != nullptr ? forced : choose(features, lhs_of(a.lhs_kind), p->desc.bits, std::max<int64_t>(p->rows, 1));
 
@@ -292,11 +288,12 @@ qmm_status check_quantize_lhs(const char* function, const qmm_matmul_args* args,
   if (a.lhs_kind == QMM_LHS_F32)
     return fail(QMM_INVALID_ARGUMENT, "%s: lhs_kind is QMM_LHS_F32, which is not quantized", function);
   QMM_TRY(check_format(function, a, p));
+  Span x_span;
+  QMM_TRY(check_x(function, a, arrays, p, &x_span));
+  if (arrays == Arrays::Ignored) return QMM_OK;
   uint64_t features = 0;
   QMM_TRY(process_features(&features));
-  Span x_span;
-  QMM_TRY(check_x(function, a, arrays, features, p, &x_span));
-  if (arrays == Arrays::Ignored) return QMM_OK;
+  p->quantizer = choose_quantizer(features);
   if (lhs == nullptr) return fail(QMM_INVALID_ARGUMENT, "%s: lhs is null", function);
   if (lhs_size < lhs_bytes(*p))
     return fail(QMM_INVALID_ARGUMENT, "%s: lhs_size is %zu; this lhs takes %zu", function, lhs_size, lhs_bytes(*p));

@@ -26,6 +26,7 @@ struct Problem {
   int64_t y_row_stride, y_col_stride, y_batch_stride;
 
   const Kernel* kernel;
+  const Quantizer* quantizer;  // for an 8-bit lhs
   qmm_threads threads;
 };
 
@@ -41,7 +42,8 @@ size_t lhs_bytes(const Problem& problem);  // of such an lhs
 // Whether the arrays exist yet, or only their shapes count.
 enum class Arrays { Given, Ignored };
 
-// Checks the arguments of a matmul. `forced` is the kernel to run, or nullptr for the chooser's.
+// Checks the arguments of a matmul. `forced` is the kernel to run, with the quantizer of its ISA, or
+// nullptr for the chooser's.
 qmm_status check_matmul(const char* function, const qmm_matmul_args* args, const Kernel* forced, Arrays arrays,
                         Problem* problem);
 

@@ -18,7 +18,7 @@ constexpr Kernel kTable[] = {
 };
 
 constexpr Quantizer kQuantizers[] = {
-#define QMM_QUANTIZER(name, need) {#name, need, &name},
+#define QMM_QUANTIZER(name, need, k) {#name, need, k, &name},
 #include "../kernels/kernels.inc"
 };
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../kernels/quantizer.h"
+
 namespace qmm {
 
 int64_t LhsLayout::size(int64_t rows) const {
@@ -45,7 +47,8 @@ PackedLhs place_lhs(const LhsLayout& layout, int64_t rows, void* memory) {
   return lhs;
 }
 
-void pack_lhs_row(const LhsLayout& layout, const LhsSource& source, int64_t from, const PackedLhs& lhs, int64_t to) {
+void pack_lhs_row(const LhsLayout& layout, const LhsSource& source, const Quantizer* quantizer, int64_t from,
+                  const PackedLhs& lhs, int64_t to) {
   if (layout.k == 0) {  // X need not exist
     if (lhs.token_scales != nullptr) lhs.token_scales[to] = 0;
     return;
@@ -68,14 +71,14 @@ void pack_lhs_row(const LhsLayout& layout, const LhsSource& source, int64_t from
   }
 
   int8_t* row = static_cast<int8_t*>(lhs.values) + to * layout.stride;
-  source.quantizer->run({.x = x,
-                         .stride = stride,
-                         .k = layout.k,
-                         .group = layout.group,
-                         .codes = row,
-                         .scales = lhs.scales + s,
-                         .sums = static_cast<int32_t*>(lhs.sums) + s,
-                         .token_scale = lhs.token_scales == nullptr ? nullptr : lhs.token_scales + to});
+  quantizer->run({.x = x,
+                  .stride = stride,
+                  .k = layout.k,
+                  .group = layout.group,
+                  .codes = row,
+                  .scales = lhs.scales + s,
+                  .sums = static_cast<int32_t*>(lhs.sums) + s,
+                  .token_scale = lhs.token_scales == nullptr ? nullptr : lhs.token_scales + to});
   std::memset(row + layout.k, 0, static_cast<size_t>(padding));
 }
 

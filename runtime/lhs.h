@@ -12,7 +12,6 @@ struct LhsSource {
   const float* x;
   int64_t m;
   int64_t row_stride, col_stride, batch_stride;
-  const Quantizer* quantizer;  // for an 8-bit lhs
 };
 
 // The arrays of a packed lhs, all row-major. A segment is a group, or 16384 of its k (S8) where it is longer.
@@ -39,7 +38,8 @@ struct PackedLhs {
 // The arrays within `memory`, which has any alignment.
 PackedLhs place_lhs(const LhsLayout& layout, int64_t rows, void* memory);
 
-// Packs row `from` of the source as row `to`.
-void pack_lhs_row(const LhsLayout& layout, const LhsSource& source, int64_t from, const PackedLhs& lhs, int64_t to);
+// Packs row `from` of the source as row `to`; the quantizer is for an 8-bit lhs.
+void pack_lhs_row(const LhsLayout& layout, const LhsSource& source, const Quantizer* quantizer, int64_t from,
+                  const PackedLhs& lhs, int64_t to);
 
 }  // namespace qmm

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cinttypes>
 #include <cstring>
+#include <tuple>
 
 #include "arena.h"
 #include "arguments.h"
@@ -83,7 +84,7 @@ void pack_rows(void* arg, int64_t part) {
   auto& s = *static_cast<Slice*>(arg);
   const int64_t parts = s.threads;
   for (int64_t r = s.rows * part / parts; r < s.rows * (part + 1) / parts; ++r)
-    pack_lhs_row(s.problem->lhs_layout, s.problem->source, s.first + r, s.lhs, r);
+    pack_lhs_row(s.problem->lhs_layout, s.problem->source, s.problem->quantizer, s.first + r, s.lhs, r);
 }
 
 // Columns [n, n + columns) of the slice, from acc to Y.
@@ -138,18 +139,18 @@ void multiply(void* arg, int64_t part) {
         block.lhs_scales = s.lhs.scales + segment;
         block.lhs_sums = static_cast<const float*>(s.lhs.sums) + segment;
         block.lhs_group_stride = p.lhs_layout.segments;
-        const auto codes_at = [&](int64_t k) { return k * kPanel * p.desc.bits / 8; };
-        const auto scales_at = [&](int64_t g) { return p.layout.scales_at + g * kPanel * scale_size; };
-        const auto offsets_at = [&](int64_t g) { return p.layout.offsets_at + g * kPanel * offset_size(p.desc); };
-        block.codes = from + codes_at(start.k);
-        block.scales = from + scales_at(start.group);
-        block.offsets = from + offsets_at(start.group);
-        // Past the last tile it is an address that nobody reads.
-        const int64_t next_k = (start.k + block.k) % p.layout.padded_k, next_group = next_k / block.group;
-        const uint8_t* next = next_k == 0 ? from + panels * p.layout.panel_stride : from;
-        block.next_codes = next + codes_at(next_k);
-        block.next_scales = next + scales_at(next_group);
-        block.next_offsets = next + offsets_at(next_group);
+        const auto locate = [&](const uint8_t* panel, int64_t k, int64_t group) {
+          return std::tuple{panel + k * kPanel * p.desc.bits / 8,
+                            panel + p.layout.scales_at + group * kPanel * scale_size,
+                            panel + p.layout.offsets_at + group * kPanel * offset_size(p.desc)};
+        };
+        std::tie(block.codes, block.scales, block.offsets) = locate(from, start.k, start.group);
+        // Next comes more of K, or the next tile. After the last one, and where panels are packed on the way, nothing
+        // is known, and the tile's own start does no harm.
+        const int64_t next_k = (start.k + block.k) % p.layout.padded_k;
+        const bool stay = next_k != 0 || p.panels == nullptr || first_panel + panels == p.layout.panels;
+        const uint8_t* next = stay ? from : from + panels * p.layout.panel_stride;
+        std::tie(block.next_codes, block.next_scales, block.next_offsets) = locate(next, next_k, next_k / block.group);
         block.panel_stride = p.layout.panel_stride;
         block.scale = static_cast<Scale>(p.desc.scale_dtype);
         block.offset = static_cast<Offset>(p.desc.offset);

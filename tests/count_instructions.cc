@@ -101,7 +101,7 @@ void count_kernel(const Kernel& kernel) {
   constexpr int64_t kK = 2048;
   const int32_t kind = kernel.lhs == Lhs::F32 ? QMM_LHS_F32 : QMM_LHS_S8;
   std::vector<int64_t> rows;
-  for (const int64_t m : {1, 5, 128})
+  for (const int64_t m : {1, 4, 5, 128})
     if (choose(kernel.need, kernel.lhs, kernel.bits, m)->run == kernel.run) rows.push_back(m);
   if (rows.empty()) rows.push_back(kernel.min_m);
   for (const int32_t offset : {QMM_SYMMETRIC, QMM_ZEROS, QMM_MINS})

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the AVX2 kernels share: loads, and the scales and offsets of a block widened once to arrays of 32-bit elements.
+// What the AVX2 kernels share: sums that stay in registers, scales and offsets (widened once a block, or where they are
+// used), prefetches, the walk over groups, and a group's end.
 #pragma once
 
 #include <immintrin.h>
@@ -11,7 +12,8 @@
 #include "../kernel.h"
 
 #define QMM_INLINE inline __attribute__((always_inline))
-// For a tile: by itself, it has all the registers.
+// For a tile: by itself, it has all the registers. It takes the block by value, so that stores to acc can not be taken
+// for changes of it.
 #define QMM_NOINLINE __attribute__((noinline))
 
 namespace qmm::avx2 {
@@ -25,7 +27,7 @@ QMM_INLINE void store(void* p, __m256i v) { _mm256_storeu_si256(static_cast<__m2
 QMM_INLINE void add16(__m256i& x, __m256i y) { asm("vpaddw %1, %0, %0" : "+x"(x) : "x"(y)); }
 QMM_INLINE void add32(__m256i& x, __m256i y) { asm("vpaddd %1, %0, %0" : "+x"(x) : "x"(y)); }
 // t = fma(a, b, t)
-QMM_INLINE void fma(__m256& t, __m256 a, __m256 b) { asm("vfmadd231ps %2, %1, %0" : "+x"(t) : "x"(a), "x"(b)); }
+QMM_INLINE void add_product(__m256& t, __m256 a, __m256 b) { asm("vfmadd231ps %2, %1, %0" : "+x"(t) : "x"(a), "x"(b)); }
 
 // Loads here, not where a compiler would: it keeps constants and lines in registers over many steps, and spills.
 QMM_INLINE __m256i load_now(const void* p) {
@@ -76,6 +78,9 @@ QMM_INLINE __m256i widen_zero(const uint8_t* values) {
   return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(values)));
 }
 
+// Bytes of the sides of a block.
+constexpr int64_t sides_size(const Tile& t) { return t.block_k / 8 * t.nr * 2 * 4; }
+
 // The scales, zeros and mins of a block, widened for all its rows: [groups][panels][16]. Zeros are split, and are there
 // for an S8 lhs and a format that has them; mins where the format has them.
 struct Sides {
@@ -104,26 +109,32 @@ QMM_INLINE Sides widen_sides(const Block& b, Lhs lhs) {
   return sides;
 }
 
-// The same of a group of one panel, widened where they are read: of a type known to the compiler or to the block.
-template <Scale S>
+// The same of a group of one panel, widened where they are used.
 struct PackedSides {
-  const uint8_t* scales;
-  const uint8_t* offsets;
-  QMM_INLINE __m256 scale(int64_t at) const { return widen(S, scales, at); }
-  QMM_INLINE __m256i zero(int64_t at) const { return split_zero(widen_zero(offsets + at)); }
-  QMM_INLINE __m256 min(int64_t at) const { return widen(S, offsets, at); }
-};
-
-struct TypedSides {
   Scale type;
   const uint8_t* scales;
   const uint8_t* offsets;
   QMM_INLINE __m256 scale(int64_t at) const { return widen(type, scales, at); }
+  QMM_INLINE __m256i zero(int64_t at) const { return split_zero(widen_zero(offsets + at)); }
   QMM_INLINE __m256 min(int64_t at) const { return widen(type, offsets, at); }
 };
 
-// A line into the nearest cache.
-QMM_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+// The line at an address, which may lie outside, into the nearest cache.
+QMM_INLINE void prefetch(const uint8_t* base, int64_t offset) {
+  _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(offset)),
+               _MM_HINT_T0);
+}
+
+// Prefetches `lines` lines of a panel's codes, `distance` k ahead of k: of this block, or of the next. The distance is
+// what memory takes, some 100 ns, at the speed of the kernel, and as much again.
+template <int Bits>
+QMM_INLINE void prefetch_ahead(const Block& b, int64_t panel, int64_t k, int64_t distance, int lines) {
+  constexpr int64_t size = kPanel * Bits / 8;  // bytes of one k
+  const bool here = k + distance < b.k;
+  const uint8_t* base = here ? b.codes : b.next_codes;
+  const int64_t at = panel * b.panel_stride + (here ? k + distance : k + distance - b.k) * size;
+  for (int i = 0; i < lines; ++i) prefetch(base, at + i * kLine);
+}
 
 // Bytes of the scales and of the offsets of a group of a panel.
 QMM_INLINE int64_t scales_size(const Block& b) { return kPanel * (b.scale == Scale::F32 ? 4 : 2); }
@@ -137,10 +148,16 @@ struct Group {
   bool resume, suspend;
 };
 
-// Prefetches the scales and offsets of the next block that stand where this group's do; `at` is the panel's place.
-QMM_INLINE void prefetch_sides(const Block& b, const Group& g, int64_t at) {
-  prefetch(b.next_scales + at + g.index * scales_size(b));
-  prefetch(b.next_offsets + at + g.index * offsets_size(b));
+// The sides of a group of a panel.
+QMM_INLINE PackedSides packed_sides(const Block& b, const Group& g, int64_t panel) {
+  return {b.scale, b.scales + panel * b.panel_stride + g.index * scales_size(b),
+          b.offsets + panel * b.panel_stride + g.index * offsets_size(b)};
+}
+
+// Prefetches what stands in their place in the next block.
+QMM_INLINE void prefetch_sides(const Block& b, const Group& g, int64_t panel) {
+  prefetch(b.next_scales, panel * b.panel_stride + g.index * scales_size(b));
+  if (b.offset != Offset::Symmetric) prefetch(b.next_offsets, panel * b.panel_stride + g.index * offsets_size(b));
 }
 
 // Calls body for each group of the block.
@@ -170,8 +187,7 @@ QMM_INLINE void end_row_s8(const Block& b, const Group& g, const AnySides& sides
   const __m256 lhs_scale = _mm256_set1_ps(b.lhs_scales[lhs_group]);
   const __m256i eight = _mm256_slli_epi32(lhs_sum, 3), split = split_sums(lhs_sum);
   const __m256 lhs_min = _mm256_mul_ps(_mm256_cvtepi32_ps(lhs_sum), lhs_scale);
-#pragma GCC unroll 8
-  for (int v = 0; v < V; ++v) {
+  unroll<V>([&](auto v) QMM_FLAT {
     __m256i sum = sums[v];
     if constexpr (O == Offset::Symmetric && Bits == 4) sum = _mm256_sub_epi32(sum, eight);
     if constexpr (O == Offset::Zeros) sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(sides.zero(side + v * 8), split));
@@ -179,7 +195,7 @@ QMM_INLINE void end_row_s8(const Block& b, const Group& g, const AnySides& sides
     __m256 acc = _mm256_fmadd_ps(u, sides.scale(side + v * 8), _mm256_loadu_ps(b.acc + at + v * 8));
     if constexpr (O == Offset::Mins) acc = _mm256_fmadd_ps(lhs_min, sides.min(side + v * 8), acc);
     _mm256_storeu_ps(b.acc + at + v * 8, acc);
-  }
+  });
 }
 
 // Calls run<O>() for the block's offset O.
@@ -190,18 +206,6 @@ QMM_INLINE void for_offset(Offset offset, Run run) {
     case Offset::Zeros: return run.template operator()<Offset::Zeros>();
     case Offset::Mins: return run.template operator()<Offset::Mins>();
   }
-}
-
-// Calls run<O, S>() for the block's offset O and type of scales S.
-template <class Run>
-QMM_INLINE void for_sides(const Block& b, Run run) {
-  for_offset(b.offset, [&]<Offset O>() QMM_FLAT {
-    switch (b.scale) {
-      case Scale::F32: return run.template operator()<O, Scale::F32>();
-      case Scale::F16: return run.template operator()<O, Scale::F16>();
-      case Scale::BF16: return run.template operator()<O, Scale::BF16>();
-    }
-  });
 }
 
 // Begins a group for eight columns, F32.
@@ -229,14 +233,14 @@ QMM_INLINE void end_f32(const Block& b, const Group& g, const AnySides& sides, i
   _mm256_storeu_ps(b.acc + at, acc);
 }
 
-// Calls tile<R>(row) for the block's rows, R = MR at a time and the rest in one narrower tile.
-template <int MR, class Tile>
-QMM_INLINE void for_each_tile(int64_t rows, Tile tile) {
-  int64_t row = 0;
-  for (; row + MR <= rows; row += MR) tile.template operator()<MR>(row);
+// Calls tile<R>(first) for so many rows or panels, R = Most at a time and the rest in one narrower tile.
+template <int Most, class Tile>
+QMM_INLINE void for_each_tile(int64_t count, Tile tile) {
+  int64_t first = 0;
+  for (; first + Most <= count; first += Most) tile.template operator()<Most>(first);
   [&]<int... R>(std::integer_sequence<int, R...>) {
-    ((rows - row == R + 1 ? tile.template operator()<R + 1>(row) : void()), ...);
-  }(std::make_integer_sequence<int, MR - 1>());
+    ((count - first == R + 1 ? tile.template operator()<R + 1>(first) : void()), ...);
+  }(std::make_integer_sequence<int, Most - 1>());
 }
 
 }  // namespace

@@ -16,7 +16,9 @@ template <int Bits>
 constexpr int first_bit(int quarter) {
   return Bits == 4 ? quarter / 2 * 4 : 0;
 }
-constexpr int kBits = 13;  // all are below this
+// Codes lie at multiples of so many bits, below 16.
+template <int Bits>
+constexpr int kStep = Bits == 4 ? 4 : 8;
 
 // The lanes of a quarter; `line` points to the columns' 32 bytes at k. Signed codes become unsigned, 128 more.
 template <int Bits>
@@ -32,16 +34,17 @@ QMM_INLINE __m256 bias(__m256 zero, int bit) {
   return _mm256_add_ps(zero, _mm256_set1_ps(static_cast<float>((1 << (23 - bit)) + (Bits == 8 ? 128 : 0))));
 }
 
-// For codes at bit 0, 4, 8 and 12: their mask, and the exponent.
+// For codes at each of these places: their mask, and the exponent.
 template <int Bits>
 struct Constants {
-  alignas(32) uint32_t mask[4][8];
-  alignas(32) uint32_t exponent[4][8];
+  static constexpr int kPlaces = 16 / kStep<Bits>;
+  alignas(32) uint32_t mask[kPlaces][8];
+  alignas(32) uint32_t exponent[kPlaces][8];
   constexpr Constants() : mask(), exponent() {
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < kPlaces; ++i)
       for (int c = 0; c < 8; ++c) {
-        mask[i][c] = ((1u << Bits) - 1) << (4 * i);
-        exponent[i][c] = static_cast<uint32_t>(127 + 23 - 4 * i) << 23;
+        mask[i][c] = ((1u << Bits) - 1) << (kStep<Bits> * i);
+        exponent[i][c] = static_cast<uint32_t>(127 + 23 - kStep<Bits> * i) << 23;
       }
   }
 };
@@ -53,7 +56,8 @@ template <int Bits>
 struct Decoder {
   __m256i mask, exponent;
   QMM_INLINE explicit Decoder(int bit)
-      : mask(load_now(kConstants<Bits>.mask[bit / 4])), exponent(load_now(kConstants<Bits>.exponent[bit / 4])) {}
+      : mask(load_now(kConstants<Bits>.mask[bit / kStep<Bits>])),
+        exponent(load_now(kConstants<Bits>.exponent[bit / kStep<Bits>])) {}
   QMM_INLINE __m256 operator()(__m256i lanes, __m256 bias) const {
     return _mm256_sub_ps(_mm256_castsi256_ps(_mm256_or_si256(_mm256_and_si256(lanes, mask), exponent)), bias);
   }

@@ -20,7 +20,8 @@ void unpack(const Block& b, float* to) {
       const __m256 zero = zeros_f32<Bits>(b, g, 0, c);
       for (int64_t k = g.begin; k < g.end; k += 8) {
         const int64_t line = k * 2 * Bits + c * 4;
-        prefetch(b.next_codes + line);
+        if (c == 0)
+          for (int64_t i = 0; i < 16 * Bits; i += kLine) prefetch(b.next_codes, line + i);
         unroll<4>([&](auto quarter) QMM_FLAT {
           const __m256i lanes = load_quarter<Bits>(b.codes + line, quarter);
           unroll<2>([&](auto j) QMM_FLAT {
@@ -34,7 +35,6 @@ void unpack(const Block& b, float* to) {
   });
 }
 
-// The block comes by value, so that stores to acc can not be taken for changes of it.
 template <int R>
 QMM_NOINLINE void tile(Block b, Sides sides, const float* w, int64_t row) {
   const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
@@ -46,8 +46,8 @@ QMM_NOINLINE void tile(Block b, Sides sides, const float* w, int64_t row) {
         const __m256 w0 = _mm256_loadu_ps(w + (k + j) * kPanel), w1 = _mm256_loadu_ps(w + (k + j) * kPanel + 8);
         unroll<R>([&](auto i) QMM_FLAT {
           const __m256 xv = _mm256_broadcast_ss(x + i * b.lhs_stride + k + j);
-          fma(t[2 * i], xv, w0);
-          fma(t[2 * i + 1], xv, w1);
+          add_product(t[2 * i], xv, w0);
+          add_product(t[2 * i + 1], xv, w1);
         });
       });
     unroll<2 * R>([&](auto i) QMM_FLAT {
@@ -56,9 +56,10 @@ QMM_NOINLINE void tile(Block b, Sides sides, const float* w, int64_t row) {
   });
 }
 
-template <int Bits>
+template <int Bits, Tile T>
 void gemm_f32(const Block& b) {
-  auto* w = reinterpret_cast<float*>(static_cast<uint8_t*>(b.scratch) + kSidesBytes);
+  static_assert(sides_size(T) + T.block_k * T.nr * 4 <= kScratch);
+  auto* w = reinterpret_cast<float*>(static_cast<uint8_t*>(b.scratch) + sides_size(T));
   const Sides sides = widen_sides(b, Lhs::F32);
   unpack<Bits>(b, w);
   for_each_tile<6>(b.rows, [&]<int R>(int64_t row) { tile<R>(b, sides, w, row); });

@@ -14,21 +14,17 @@ namespace {
 
 constexpr int64_t kAhead = 64;  // k to prefetch ahead
 
-// The block comes by value, so that stores to acc can not be taken for changes of it.
-template <Offset O, Scale S, int P>
+template <Offset O, int P>
 QMM_NOINLINE void panels(Block b) {
-  const int64_t scales = scales_size(b), offsets = offsets_size(b);
   for (int64_t row = 0; row < b.rows; ++row) {
     const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
     for_each_group(b, [&](const Group& g) QMM_FLAT {
       __m256i d[P][2] = {};
       for (int64_t k = g.begin; k < g.end; k += 8) {
-        const uint8_t* ahead =
-            k + kAhead < b.k ? b.codes + (k + kAhead) * kPanel : b.next_codes + (k + kAhead - b.k) * kPanel;
+        unroll<P>([&](auto p) QMM_FLAT { prefetch_ahead<8>(b, p, k, kAhead, 2); });
         unroll<2>([&](auto s) QMM_FLAT {
           const __m256i a = broadcast4(lhs + k + s * 4), a0 = even(a), a1 = odd(a);
           unroll<P>([&](auto p) QMM_FLAT {
-            prefetch(ahead + p * b.panel_stride + s * kLine);
             unroll<2>([&](auto v) QMM_FLAT {
               const __m256i w = load(b.codes + p * b.panel_stride + k * kPanel + s * kLine + v * 32);
               add32(d[p][v], _mm256_madd_epi16(even(w), a0));
@@ -38,10 +34,8 @@ QMM_NOINLINE void panels(Block b) {
         });
       }
       unroll<P>([&](auto p) QMM_FLAT {
-        const int64_t panel = p * b.panel_stride;
-        const PackedSides<S> sides{b.scales + panel + g.index * scales, b.offsets + panel + g.index * offsets};
-        end_row_s8<8, O>(b, g, sides, row, 0, (row * P + p) * kPanel, d[p]);
-        prefetch_sides(b, g, panel);
+        end_row_s8<8, O>(b, g, packed_sides(b, g, p), row, 0, (row * P + p) * kPanel, d[p]);
+        prefetch_sides(b, g, p);
       });
     });
   }
@@ -52,5 +46,5 @@ QMM_NOINLINE void panels(Block b) {
 
 void qmm::qmm_f32_s8_s8_1x64x8_avx2(const Block& b) {
   using namespace avx2;
-  for_sides(b, [&]<Offset O, Scale S>() { for_each_tile<4>(b.panels, [&]<int P>(int64_t) { panels<O, S, P>(b); }); });
+  for_offset(b.offset, [&]<Offset O>() { for_each_tile<4>(b.panels, [&]<int P>(int64_t) { panels<O, P>(b); }); });
 }

@@ -4,8 +4,8 @@
 // vpmaddwd, which is exact on the full range (vpmaddubsw would saturate).
 //
 // Tile of 4 rows x 16 columns; a step is 2 k, either the even or the odd two of four neighbours, so that bytes are
-// widened by shifts and a column stays in one lane. The panels are widened once a block for all rows, and the rows of a
-// tile once for two panels.
+// widened by shifts and a column stays in one lane. The first tile of a block widens the panels for the others, and the
+// rows of a tile are widened once for two panels.
 //   d[4][2]  int32 sums     b0, b1  16 columns x 2 k of codes     a  2 k of a row, in every lane
 // A step takes 8 vpmaddwd + 8 vpaddd for 128 MAC. Two multiply ports bound it at 32 MAC/cycle (Zen, which has four
 // vector pipes), three vector ports for both at 24 (Intel).
@@ -14,11 +14,13 @@
 namespace qmm::avx2 {
 namespace {
 
-// int16 of four k and 16 columns: even k of columns 0..7 and 8..15, odd k of the same.
-constexpr int64_t kFour = 4 * kPanel;
+constexpr Tile kTile = qmm_f32_s8_s8_4x32x8_avx2_tile;
+constexpr int64_t kSides = sides_size(kTile);
+constexpr int64_t kRow = kTile.block_k, kOdd = kRow / 2;  // a row of a tile in int16: even k, then odd k
+static_assert(kSides + (kTile.block_k * kTile.nr + kTile.mr * kRow) * 2 <= kScratch);
 
-// The rows of a tile, [4][even or odd][kMaxBlock / 2] int16.
-constexpr int64_t kRow = kMaxBlock, kOdd = kMaxBlock / 2;
+// int16 of four k of a panel: even k of columns 0..7 and 8..15, odd k of the same.
+constexpr int64_t kFourK = 4 * kPanel;
 
 void widen_row(const int8_t* row, int64_t k, int16_t* to) {
   int64_t i = 0;
@@ -53,30 +55,33 @@ QMM_INLINE void steps(const int16_t* a, const uint8_t* codes, int16_t* w, __m256
       step<R>(from, b0, b1, d);
     };
     half(a, w, even(line0), even(line1));
-    half(a + kOdd, w + kFour / 2, odd(line0), odd(line1));
+    half(a + kOdd, w + kFourK / 2, odd(line0), odd(line1));
   } else {
     step<R>(a, load(w), load(w + 16), d);
-    step<R>(a + kOdd, load(w + kFour / 2), load(w + kFour / 2 + 16), d);
+    step<R>(a + kOdd, load(w + kFourK / 2), load(w + kFourK / 2 + 16), d);
   }
 }
 
-// The block comes by value, so that stores to acc can not be taken for changes of it.
 template <Offset O, int R, bool Unpack>
 QMM_NOINLINE void tile(Block b, Sides sides, const int16_t* a, int16_t* w, int64_t row, int64_t panel) {
   const int64_t at = panel * b.panel_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     __m256i d[R][2] = {};
-    for (int64_t k = g.begin; k < g.end; k += 8)
+    const uint8_t* codes = b.codes + at + g.begin * kPanel;
+    const int16_t* rows = a + g.begin / 2;
+    int16_t* wide = w + g.begin * kPanel;
+    for (int64_t left = g.end - g.begin; left > 0; left -= 8) {
       unroll<2>([&](auto s) QMM_FLAT {
-        const int64_t k4 = k + s * 4;
-        if constexpr (Unpack) prefetch(b.next_codes + at + k4 * kPanel);
-        steps<Unpack>(a + k4 / 2, b.codes + at + k4 * kPanel, w + k4 * kPanel, d);
+        if constexpr (Unpack) prefetch(b.next_codes, at + (g.end - left) * kPanel + s * kLine);
+        steps<Unpack>(rows + s * 2, codes + s * kLine, wide + s * kFourK, d);
       });
+      codes += 2 * kLine, rows += 4, wide += 2 * kFourK;
+    }
     unroll<R>([&](auto i) QMM_FLAT {
       end_row_s8<8, O>(b, g, sides, row + i, (g.index * b.panels + panel) * kPanel,
                        ((row + i) * b.panels + panel) * kPanel, d[i]);
     });
-    if constexpr (Unpack) prefetch_sides(b, g, at);
+    if constexpr (Unpack) prefetch_sides(b, g, panel);
   });
 }
 
@@ -85,7 +90,7 @@ QMM_NOINLINE void tile(Block b, Sides sides, const int16_t* a, int16_t* w, int64
 
 void qmm::qmm_f32_s8_s8_4x32x8_avx2(const Block& b) {
   using namespace avx2;
-  auto* w = reinterpret_cast<int16_t*>(static_cast<uint8_t*>(b.scratch) + kSidesBytes);
+  auto* w = reinterpret_cast<int16_t*>(static_cast<uint8_t*>(b.scratch) + kSides);
   int16_t* a = w + b.panels * b.k * kPanel;
   const Sides sides = widen_sides(b, Lhs::S8);
   for_offset(b.offset, [&]<Offset O>() {

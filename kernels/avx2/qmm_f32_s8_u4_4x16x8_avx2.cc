@@ -3,7 +3,8 @@
 // 4-bit weights, 8-bit lhs, GEMM: I = sum of a * code over a group, by vpmaddubsw with u4 as the unsigned operand.
 // |15 * 127 * 2| = 3810, so eight products add exactly in int16 before one vpmaddwd by ones widens them to int32.
 //
-// Tile of 4 rows x 16 columns; a step is 4 k. The panel is unpacked once a block, nibbles to bytes, for all rows.
+// Tile of 4 rows x 16 columns; a step is 4 k. The first tile of a block unpacks the panel, nibbles to
+// bytes, for the others.
 //   x[4][2]  int16 sums of up to 8 steps       b0, b1  16 columns x 4 k of codes
 //   d[4][2]  int32 sums of the group (memory)  a       4 k of a row, in every lane
 // A step takes 8 vpmaddubsw + 8 vpaddw for 256 MAC, and 8 vpmaddwd + 8 vpaddd come every eight steps. Two multiply
@@ -13,6 +14,10 @@
 
 namespace qmm::avx2 {
 namespace {
+
+constexpr Tile kTile = qmm_f32_s8_u4_4x16x8_avx2_tile;
+constexpr int64_t kSides = sides_size(kTile);
+static_assert(kSides + kTile.block_k * kTile.nr <= kScratch);
 
 // x = the sums of the first step, or += those of a later one.
 template <bool First, int R>
@@ -45,7 +50,6 @@ QMM_INLINE void steps(const int8_t* a, int64_t stride, const uint8_t* codes, uin
   }
 }
 
-// The block comes by value, so that stores to acc can not be taken for changes of it.
 template <Offset O, int R, bool Unpack>
 QMM_NOINLINE void tile(Block b, Sides sides, uint8_t* w, int64_t row) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
@@ -57,7 +61,7 @@ QMM_NOINLINE void tile(Block b, Sides sides, uint8_t* w, int64_t row) {
       __m256i x[R][2];
       unroll<4>([&](auto s) QMM_FLAT {
         const int64_t at = k + s * 8;
-        if constexpr (Unpack) prefetch(b.next_codes + at * 8);
+        if constexpr (Unpack) prefetch(b.next_codes, at * 8);
         steps<Unpack, s == 0>(lhs + at, b.lhs_stride, b.codes + at * 8, w + at * kPanel, x);
       });
       unroll<R>([&](auto i) QMM_FLAT {
@@ -82,7 +86,7 @@ QMM_NOINLINE void tile(Block b, Sides sides, uint8_t* w, int64_t row) {
 
 void qmm::qmm_f32_s8_u4_4x16x8_avx2(const Block& b) {
   using namespace avx2;
-  auto* w = static_cast<uint8_t*>(b.scratch) + kSidesBytes;
+  auto* w = static_cast<uint8_t*>(b.scratch) + kSides;
   const Sides sides = widen_sides(b, Lhs::S8);
   for_offset(b.offset, [&]<Offset O>() {
     for_each_tile<4>(b.rows, [&]<int R>(int64_t row) {

@@ -4,6 +4,7 @@
 // a time.
 //   eight k take vpand, vpmaxud; vmulps, vcvtps2dq, vpaddd and one pack: 2 cycles on three vector ports. A group ends
 //   with two horizontal steps of 3 and two divisions; they overlap with the next group.
+#include "../quantizer.h"
 #include "avx2.h"
 
 namespace qmm::avx2 {
@@ -26,13 +27,8 @@ QMM_INLINE int32_t reduce(__m256i v, Combine combine) {
   return _mm_cvtsi128_si32(half);
 }
 
-struct Factors {
-  float inverse;  // 0: all codes are 0
-  float scale;
-};
-
 template <bool Dense>
-QMM_INLINE Factors factors(const float* x, int64_t stride, int64_t count) {
+QMM_INLINE float find_amax(const float* x, int64_t stride, int64_t count) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   __m256i bits = _mm256_setzero_si256();
   const auto add = [&](int64_t k, int64_t left) QMM_FLAT {
@@ -42,11 +38,7 @@ QMM_INLINE Factors factors(const float* x, int64_t stride, int64_t count) {
   int64_t k = 0;
   for (; k + 8 <= count; k += 8) add(k, 8);
   if (k < count) add(k, count - k);
-  const auto amax = bit_copy<float>(reduce(bits, [](__m128i a, __m128i b) QMM_FLAT { return _mm_max_epu32(a, b); }));
-  if (!is_finite(amax)) return {0, __builtin_nanf("")};
-  const float inverse = 127.0f / amax;
-  if (!is_finite(inverse)) return {0, 0};
-  return {inverse, amax / 127.0f};
+  return bit_copy<float>(reduce(bits, [](__m128i a, __m128i b) QMM_FLAT { return _mm_max_epu32(a, b); }));
 }
 
 // Returns the sum of the codes. Codes are written by eights; there is room.
@@ -77,24 +69,18 @@ QMM_INLINE int32_t quantize(const float* x, int64_t stride, int64_t count, float
   return reduce(sum, [](__m128i a, __m128i b) QMM_FLAT { return _mm_add_epi32(a, b); });
 }
 
+// The row comes by value, so that stores of codes can not be taken for changes of it.
 template <bool Dense>
-void quantize_row(QuantizedRow r) {
-  Factors f = {};
-  if (r.token_scale != nullptr) {
-    f = factors<Dense>(r.x, r.stride, r.k);
-    *r.token_scale = f.scale;
-    f.scale = 1;
-  }
-  for_each_segment(r, [&](int64_t segment, int64_t k, int64_t count, bool first, int64_t group) QMM_FLAT {
-    if (first && r.token_scale == nullptr) f = factors<Dense>(r.x + k * r.stride, r.stride, group);
-    r.sums[segment] = quantize<Dense>(r.x + k * r.stride, r.stride, count, f.inverse, r.codes + k);
-    r.scales[segment] = f.scale;
-  });
+void quantize_dense(QuantizedRow r) {
+  quantize_row(
+      r, [&](const float* x, int64_t count) QMM_FLAT { return find_amax<Dense>(x, r.stride, count); },
+      [&](const float* x, int64_t count, float inverse, int8_t* codes)
+          QMM_FLAT { return quantize<Dense>(x, r.stride, count, inverse, codes); });
 }
 
 }  // namespace
 }  // namespace qmm::avx2
 
 void qmm::qmm_s8_f32_1x32_avx2(const QuantizedRow& r) {
-  r.stride == 1 ? avx2::quantize_row<true>(r) : avx2::quantize_row<false>(r);
+  r.stride == 1 ? avx2::quantize_dense<true>(r) : avx2::quantize_dense<false>(r);
 }

@@ -291,7 +291,7 @@ QMM_API uint64_t qmm_cpu_features(void);
 /**
  * Writes the name of the kernel that qmm_matmul would run for `m` rows to `*name`, a static string.
  * The environment variable QMM_MAX_ISA (scalar, avx2; read once) caps the choice; "" caps nothing, any other value is
- * an error here and in qmm_matmul.
+ * an error here and in qmm_matmul, qmm_scratch_size and qmm_quantize_lhs.
  */
 QMM_API qmm_status qmm_kernel_name(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const char** name);
 
