@@ -45,7 +45,6 @@ static void hide(uint32_t leaf, uint32_t subleaf, uint32_t r[4]) {
 }
 
 static void answer(int signal, siginfo_t* info, void* context) {
-  (void)info;
   greg_t* g = ((ucontext_t*)context)->uc_mcontext.gregs;
   const unsigned char* code = (const unsigned char*)g[REG_RIP];
   if (info->si_code != SI_KERNEL || code[0] != 0x0f || code[1] != 0xa2) {

@@ -24,7 +24,7 @@ class Names:
     of: tuple[str, ...]
 
 
-FP32 = Names("best fp32", (r"f32_\w+",))
+FP32 = Names("best fp32", ("f32_openblas", "f32_eigen", "f32_onednn", "f32_xnnpack", r"f32_\w+"))
 # Those that must be there, and whatever else there is.
 G32_PEERS = Names(
     "best g32 peer",
@@ -104,7 +104,7 @@ GOALS = (
     Goal(SMOLLM2, GROUPED_PEERS, 1.3, SMALL, (1,), READ),
     Goal(SMOLLM2, GROUPED_PEERS, 1.3, SMALL, (32,), CHAIN8),
     Goal(CALL, NOTHING, 500, counter="ns", at_most=True),
-    Goal(QUANTIZE_LHS, U4_G128, 0.03, LARGE[:1], (16, 128), counter="ns", at_most=True),
+    Goal(QUANTIZE_LHS, U4_G128, 0.03, ("1024x4096", *LARGE), (16, 128), counter="ns", at_most=True),
     Goal(U4_GROUPED, FMA, 0.9, LARGE, (128,), scaling=True),
     Goal(S8, FMA, 0.9, LARGE, (128,), scaling=True),
     Goal(ODD_SHAPES, EVEN_SHAPES, 0.9, tuple(ODD), (1, 32, 128)),

@@ -18,11 +18,10 @@ std::string read_isa() {
     const char* name;
     unsigned subleaf;  // of leaf 7
     int reg, bit;      // register a, b, c or d
-  } kExtensions[] = {{"avx2", 0, 1, 5},      {"avx512f", 0, 1, 16},     {"avx512bw", 0, 1, 30},
-                     {"avx512vl", 0, 1, 31}, {"avx512_vnni", 0, 2, 11}, {"avx512_fp16", 0, 3, 23},
-                     {"gfni", 0, 2, 8},      {"vaes", 0, 2, 9},         {"amx_tile", 0, 3, 24},
-                     {"avx_vnni", 1, 0, 4},  {"avx512_bf16", 1, 0, 5},  {"avx_vnni_int8", 1, 3, 4},
-                     {"avx10", 1, 3, 19}};
+  } kExtensions[] = {{"avx2", 0, 1, 5},        {"avx512f", 0, 1, 16},      {"avx512bw", 0, 1, 30},
+                     {"avx512vl", 0, 1, 31},   {"avx512_vnni", 0, 2, 11},  {"avx512_fp16", 0, 3, 23},
+                     {"gfni", 0, 2, 8},        {"amx_tile", 0, 3, 24},     {"avx_vnni", 1, 0, 4},
+                     {"avx512_bf16", 1, 0, 5}, {"avx_vnni_int8", 1, 3, 4}, {"avx10", 1, 3, 19}};
   for (const auto& extension : kExtensions) {
     unsigned r[4] = {};
     __get_cpuid_count(7, extension.subleaf, &r[0], &r[1], &r[2], &r[3]);

@@ -164,9 +164,8 @@ void time_read(State& state, int streams, void (*read)(const std::byte*, int64_t
 
 // The kernel itself, on a block that fits in L1 with its row: 16 KiB of codes, 2 KiB of floats.
 void time_f32_decode(State& state) {
-  constexpr Shape kBlock = {64, 512};
-  const auto contender = make_libqmm(kU4G128, QMM_LHS_F32);
-  const auto packed = contender->pack(kBlock);
+  static constexpr Shape kBlock = {64, 512};
+  static const auto packed = make_libqmm(kU4G128, QMM_LHS_F32)->pack(kBlock);  // once, for all threads
   const qmm_rhs_desc desc = describe(kBlock, kU4G128);
   qmm::Layout layout;
   require(qmm::make_layout("qmm_bench", &desc, &layout));
@@ -187,6 +186,9 @@ void time_f32_decode(State& state) {
   block.lhs_stride = kBlock.k;
   block.codes = panels;
   block.scales = panels + layout.scales_at;
+  block.next_codes = block.codes;
+  block.next_scales = block.scales;
+  block.next_offsets = block.offsets;
   block.panel_stride = layout.panel_stride;
   block.scale = static_cast<qmm::Scale>(desc.scale_dtype);
   block.offset = static_cast<qmm::Offset>(desc.offset);
@@ -206,7 +208,8 @@ void add_peaks(int threads) {
   for (const Arithmetic& arithmetic : kArithmetic) add(arithmetic.name, threads, 2e-5, time_arithmetic, arithmetic);
   for (const auto& [streams, read] : kReads)
     for (const auto& [pages, name] : {std::pair{Pages::Small, "4k"}, {Pages::Huge, "2m"}})
-      add("read/" + std::to_string(streams) + "x" + name, threads, 5e-2, time_read, streams, read, pages);
+      add("read/" + std::to_string(streams) + "x" + name, threads, double(rotation_size()) / 2e10, time_read, streams,
+          read, pages);
 #endif
   add("f32_decode_l1", threads, 4e-5, time_f32_decode);
 }

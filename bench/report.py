@@ -112,6 +112,9 @@ def draw(runs, out):
 
 def keep(runs, name):
     """Writes the report to bench/results, where reports of machines are kept, with the medians that it was made of."""
+    for run in runs:
+        if (part := run.conditions.get("part", "all")) != "all":
+            sys.exit(f"{run.source} holds a part of the benchmarks ({part}); a report to keep needs all of them")
     out = ROOT / "bench/results" / name
     draw(runs, out)
     for run in runs:

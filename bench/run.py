@@ -169,6 +169,7 @@ def main():
         "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "load before": f"{os.getloadavg()[0]:.1f}",
         "repetitions": repetitions,
+        "part": " ".join(sys.argv[1:]) if args.quick or args.filter else "all",
     }
     rows = []
     steps = plan(args, program)

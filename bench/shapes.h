@@ -25,6 +25,10 @@ inline constexpr Shape kSmolLM2[] = {{576, 576}, {1536, 576}, {576, 1536}, {4915
 inline constexpr Shape kLlama7B = {4096, 4096};
 inline constexpr int64_t kRows[] = {1, 4, 8, 16, 32, 128, 512};
 
+// The narrowest weights, and the M, at which quantizing the lhs must be a small part.
+inline constexpr Shape kNarrow = {1024, 4096};
+inline constexpr int64_t kNarrowRows[] = {16, 128};
+
 // Up to this M the weights come from memory, as in a model that is larger than the cache.
 inline constexpr int64_t kMaxRotatedRows = 4;
 

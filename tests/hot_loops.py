@@ -39,7 +39,7 @@ class Machine:
 MACHINES = {
     "elf64-x86-64": Machine(
         options=("-M", "intel"),
-        forbidden={"avx2": r"zmm|\bk[0-7]\b|[xy]mm(1[6-9]|2\d|3[01])"},
+        forbidden={"avx2": r"zmm|\bk[0-7]\b|[xy]mm(1[6-9]|2\d|3[01])|vpdp|vgf2p8|vpmadd52"},
         vector=r"[xyz]mm\d",
         stack=r"\[rsp\b[^]]*",
         frame=r"mov +rbp,rsp|lea +rbp,\[rsp\b",

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <cblas.h>
 
+#include <cstdio>
+#include <cstdlib>
+
 #include "f32.h"
 
 namespace bench {
@@ -18,6 +21,10 @@ void matmul(int64_t m, int64_t n, int64_t k, const float* x, const float* w, flo
 
 Contenders start_openblas(int threads) {
   openblas_set_num_threads(threads);
+  if (openblas_get_num_threads() != threads) {
+    std::fprintf(stderr, "qmm_bench: OpenBLAS takes %d threads, not %d\n", openblas_get_num_threads(), threads);
+    std::exit(1);
+  }
   Contenders contenders;
   contenders.push_back(std::make_unique<Float32>("f32_openblas", matmul));
   return contenders;

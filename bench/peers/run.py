@@ -237,6 +237,7 @@ def main():
         "cpu": cpu_model(),
         "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "load before": f"{os.getloadavg()[0]:.1f}",
+        "part": " ".join(sys.argv[1:]) if args.quick or args.filter else "all",
     }
     run = Run(args, args.build_dir.resolve())
     for threads in map(int, args.threads.split(",")):

@@ -13,9 +13,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 import report
 import tables
-from goals import CHAIN8, FMA, FP32, G128_PEERS, READ, U4_G128, U4_GROUPED, Goal, judge
+from goals import CHAIN8, FMA, G128_PEERS, READ, U4_G128, U4_GROUPED, Goal, Names, judge
 from measured import Run, bits, side, thread_counts
 
+FP32 = Names("best fp32", (r"f32_\w+",))
 SHAPE = "4096x4096"
 PRODUCTS = 128 * 4096 * 4096
 
