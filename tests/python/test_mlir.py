@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs compiled by libqmm.mlir against the same programs in eager PyTorch: the same C ABI, so the same bits."""
 
+import platform
 import re
 import subprocess
 import sys
@@ -529,7 +530,7 @@ def test_parameters_of_any_name_make_a_header(tmp_path):
 
 
 def test_a_compilation_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
-    def fail(module, entries, path):
+    def fail(module, entries, path, cpu):
         path.write_text("half")
         raise RuntimeError("the disk is full")
 
@@ -547,6 +548,36 @@ def test_the_temporary_folder_may_have_a_space_in_its_name(tmp_path, monkeypatch
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a b"))
     x = x_of(2)
     same(build(tmp_path, nn.Identity(), x).forward([(torch.float32, 1)], x), [x])
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the levels are those of x86-64")
+@pytest.mark.parametrize(
+    ("cpu", "vectors", "too_long", "needs"),
+    [
+        ("x86-64-v2", "xmm", "ymm", ()),
+        ("x86-64-v3", "ymm", "zmm", ("avx2",)),
+        ("x86-64-v4", "zmm", "none", ("avx512",)),
+    ],
+)
+def test_code_for_another_cpu(tmp_path, cpu, vectors, too_long, needs):
+    class Softmax(nn.Module):
+        def forward(self, x, w):
+            return torch.softmax(x @ w, -1)
+
+    x, w = x_of(6, 64), x_of(64, 32)
+    libqmm.mlir.compile(torch.export.export(Softmax(), (x, w)), tmp_path / "model.so", cpu=cpu)
+    code = subprocess.run(["objdump", "-d", tmp_path / "model.so"], capture_output=True, text=True, check=True).stdout
+    assert vectors in code
+    assert too_long not in code
+    if set(needs) <= set(libqmm.cpu_features()):
+        (got,) = Compiled(tmp_path / "model.so").forward([F32_2D], x, w)
+        torch.testing.assert_close(got, Softmax()(x, w), rtol=1e-5, atol=1e-6)
+
+
+def test_a_cpu_that_is_not_known_is_refused(tmp_path):
+    program = torch.export.export(nn.Identity(), (x_of(2),))
+    with pytest.raises(ValueError, match="cpu is 'pentium'; it must be one of 'native'"):
+        libqmm.mlir.compile(program, tmp_path / "model.o", cpu="pentium")
 
 
 @pytest.mark.parametrize("output", ["model", "model.c", "model.obj"])
@@ -721,11 +752,11 @@ llvm.func @_mlir_ciface_entry.f(%x: f32) -> f32 {{
         ir.Context(),
     )
     with pytest.raises(error, match=sentence):
-        write_object(module, [Entry("f", (), (), (), ())], tmp_path / "model.o")
+        write_object(module, [Entry("f", (), (), (), ())], tmp_path / "model.o", "native")
 
 
 def test_a_shared_library_that_lacks_a_function_is_refused(tmp_path, monkeypatch):
-    def write(module, entries, path):
+    def write(module, entries, path, cpu):
         source = "void nowhere(void); void entry(void) { nowhere(); }"
         subprocess.run(["cc", "-fPIC", "-c", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
 
