@@ -27,10 +27,10 @@ def blobs(file: libqmm.gguf.File) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the weights of the model by name: packed, as uint8 [size], or f32 vectors."""
     config = Config.of(file)
 
-    def matrix(name: str, n: int, k: int):
-        weights = file[f"{name}.weight"]
-        if (weights.desc.n, weights.desc.k) != (n, k):
-            raise ValueError(f"{name} is [{weights.desc.n}, {weights.desc.k}]; it must be [{n}, {k}]")
+    def matrix(name: str, shape: tuple[int, int], *parts: str):
+        weights = stack([file[f"{part}.weight"] for part in parts])
+        if (weights.desc.n, weights.desc.k) != shape:
+            raise ValueError(f"{' and '.join(parts)} are [{weights.desc.n}, {weights.desc.k}]; they must be {[*shape]}")
         return name, libqmm.pack(weights)
 
     def vector(name: str):
@@ -39,13 +39,29 @@ def blobs(file: libqmm.gguf.File) -> Iterator[tuple[str, np.ndarray]]:
             raise ValueError(f"{name} is {data.dtype} {list(data.shape)}; it must be float32 [{config.width}]")
         return name, data
 
-    yield matrix("token_embd", config.vocabulary, config.width)
+    yield matrix("token_embd", (config.vocabulary, config.width), "token_embd")
     yield vector("output_norm")
     for layer in range(config.layers):
-        for name in MATRICES:
-            yield matrix(f"blk.{layer}.{name}", *config.matrices[name])
+        block = f"blk.{layer}."
+        for name, parts in MATRICES.items():
+            yield matrix(block + name, config.matrices[name], *(block + part for part in parts))
         for name in NORMS:
-            yield vector(f"blk.{layer}.{name}")
+            yield vector(block + name)
+
+
+def stack(parts: list[libqmm.Weights]) -> libqmm.Weights:
+    """Returns one matrix that has the rows of all `parts`; ValueError where their formats differ."""
+    form = {(part.bits, part.group, part.k, part.desc.offset, part.desc.scale_dtype) for part in parts}
+    if len(form) > 1:
+        raise ValueError(f"matrices of different formats can not be one: {', '.join(map(str, sorted(form)))}")
+
+    def rows(name: str) -> np.ndarray | None:
+        arrays = [getattr(part, name) for part in parts]
+        return None if arrays[0] is None else np.concatenate(arrays)
+
+    first = parts[0]
+    arrays = {name: rows(name) for name in ("codes", "scales", "zeros", "mins")}
+    return libqmm.Weights(**arrays, bits=first.bits, group=first.group, k=first.k)
 
 
 def write(path: Path, named: list[tuple[str, np.ndarray]]) -> None:

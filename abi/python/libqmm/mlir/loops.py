@@ -32,7 +32,7 @@ _TILE = """
         : (!transform.any_op) -> !transform.any_op
     transform.foreach %{op} : !transform.any_op {{
     ^bb0(%matmul: !transform.any_op):
-      %tiled, %loops:{count} = transform.structured.tile_using_for %matmul tile_sizes {sizes}
+      %tiled, %loops:{count} = transform.structured.tile_using_for %matmul tile_sizes {sizes} interchange = {order}
         : (!transform.any_op) -> (!transform.any_op, {types})
     }}"""
 
@@ -117,7 +117,13 @@ def _tile(module: Module) -> None:
     for i, (name, rows) in enumerate(sorted(kinds)):
         sizes = [1] * (_MATMULS[name] - 2) + [rows, _COLUMNS, _DEPTH]
         types = ", ".join(['!transform.op<"scf.for">'] * len(sizes))
-        body += _TILE.format(op=f"kind{i}", name=name, rows=rows, count=len(sizes), sizes=sizes, types=types)
+        # Accumulators stay in registers along the depth; a few rows rather read the right side once, as it lies there.
+        batch = len(sizes) - 3
+        inner = [0, 1, 2] if rows == _ROWS else [0, 2, 1]
+        order = [*range(batch), *(batch + i for i in inner)]
+        body += _TILE.format(
+            op=f"kind{i}", name=name, rows=rows, count=len(sizes), sizes=sizes, order=order, types=types
+        )
     _transform(module, body)
 
 
