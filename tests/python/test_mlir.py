@@ -296,6 +296,28 @@ def test_arguments_are_written_in_place(tmp_path):
         same([*rest, native], [*want[1:], eager])
 
 
+def test_assignments_broadcast_and_convert(tmp_path):
+    class Assigns(nn.Module):
+        def forward(self, row, rows, cache, half, pos: int):
+            end = pos + rows.shape[0]
+            cache[pos:end] = row
+            cache[pos:end, :2] = 1
+            half[:, pos:end] = rows.T
+            half[0, :] = rows[0, 0]
+
+    dynamic = (None, {0: Dim("tokens", min=2, max=8)}, None, None, Dim.DYNAMIC)
+
+    def state():
+        return torch.zeros(16, 5), torch.zeros(5, 16, dtype=torch.float16)
+
+    compiled = build(tmp_path, Assigns(), x_of(1, 5), x_of(3, 5), *state(), 4, dynamic_shapes=dynamic)
+    for tokens, pos in ((2, 0), (8, 8), (3, 5)):
+        row, rows, eager, native = x_of(1, 5), x_of(tokens, 5), state(), state()
+        Assigns()(row, rows, *eager, pos)
+        compiled.forward([], row, rows, *native, pos)
+        same(native, eager)
+
+
 def flip(a, b):
     a.copy_(a.flip(0))
     return a.sum(0)
@@ -711,6 +733,25 @@ def test_packed_weights_of_the_program_are_opened(tmp_path, how):
     assert not any(tmp_path.iterdir())
     program = torch.export.export(Holds(packed(), how, matmul), (x_of(3, 64),), dynamic_shapes=({0: Dim.DYNAMIC},))
     libqmm.mlir.compile(program, tmp_path / "model.o")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 3, 5, 6, 13])
+def test_matmuls_by_half_precision(tmp_path, rows, dtype):
+    """The right side is widened before the matmul or, where rows are few, in it."""
+
+    class Product(nn.Module):
+        def forward(self, x, w, batch, u, end: int):
+            return x @ w[:, :end].float(), torch.bmm(batch, u.float()), x @ w.T[:end].T.float()
+
+    w, u = x_of(24, 50).to(dtype), x_of(2, 24, 17).to(dtype)
+    x, batch = x_of(rows, 24), x_of(2, rows, 24)
+    dynamic = (None, None, None, None, Dim.DYNAMIC)
+    compiled = build(tmp_path, Product(), x, w, batch, u, 9, dynamic_shapes=dynamic)
+    for end in (2, 33, 50):
+        got = compiled.forward([F32_2D, F32_3D, F32_2D], x, w, batch, u, end)
+        for result, expected in zip(got, Product()(x, w, batch, u, end), strict=True):
+            torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
