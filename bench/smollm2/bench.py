@@ -10,8 +10,8 @@ Written as JSON:
 
     conditions   of the run, as text
     benchmarks   a row a run: name ("smollm2/prefill:512/qmm_s8", ".../llama_cpp"), threads, ns, tokens/s
-    shares       of libqmm, medians: name, threads, and the fractions "kernels", "attention" and "rest" of the time
-                 as the calling thread sees it; then "matmuls": n, k, calls, and ns a call
+    shares       of libqmm, medians: name, threads, and the fractions "kernels", "attention" and "rest" (waiting, too)
+                 of the time of all threads; then "matmuls": n, k, calls, and ns a call, again of all threads
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def fastest(measured: dict, count: int, phase: str, names: tuple[str, ...]) -> s
 
 def shares_of(runs: list[dict], phase: str) -> dict:
     """Returns where the median time of a phase goes."""
-    phases = [run[phase] for run in runs]
-    kernels = [sum(matmul["ns"] for matmul in p["matmuls"]) / p["ns"] for p in phases]
-    attention = [p["attention_ns"] / p["ns"] for p in phases]
+    phases, threads = [run[phase] for run in runs], runs[0]["threads"]
+    kernels = [sum(matmul["ns"] for matmul in p["matmuls"]) / (p["ns"] * threads) for p in phases]
+    attention = [p["attention_ns"] / (p["ns"] * threads) for p in phases]
     matmuls = [
         {
             "n": same[0]["n"],

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 import libqmm
 import libqmm.gguf
-from checkpoint import BLOCK, CHUNK, CONTEXT, MATRICES, NORMS, Config, gguf_path
+from checkpoint import BLOCK, CHUNK, CONTEXT, MATRICES, NORMS, PART, ROOM, Config, cache_dtype, gguf_path
 from libqmm.ops import LHS_KINDS
 from tokenizer import read_tokenizer
 
@@ -188,12 +188,16 @@ def _model_header(config: Config, lhs: str) -> str:
         "kVocabulary": config.vocabulary,
         "kContext": CONTEXT,
         "kChunk": CHUNK,
+        "kPart": PART,
         "kBlock": BLOCK,
+        "kRoom": ROOM,
         "kStopToken": config.stop_token,
     }
     constants = "\n".join(f"inline constexpr int64_t {name} = {value};" for name, value in numbers.items())
     matrices = ", ".join(f'Matrix{{"{name}", {n}, {k}}}' for name, (n, k) in config.matrices.items())
     norms = ", ".join(f'"{name}"' for name in NORMS)
+    cache = cache_dtype(lhs)
+    element = {"f32": "float", "f16": "uint16_t"}[cache]
     return f"""\
 // Written by build.py: what decode.o and prefill.o were compiled for.
 #pragma once
@@ -203,9 +207,17 @@ def _model_header(config: Config, lhs: str) -> str:
 #include <array>
 #include <cstdint>
 
+#include "decode.h"
+#include "prefill.h"
+
 namespace smollm2 {{
 {constants}
 inline constexpr int32_t kLhs = QMM_LHS_{lhs.upper()};
+
+// The KV cache.
+using CacheElement = {element};
+using CacheMatrix = qmm_tensor_{cache}_2d;
+using CacheCube = qmm_tensor_{cache}_3d;
 
 struct Matrix {{
   const char* name;

@@ -12,8 +12,10 @@ import libqmm.gguf
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # Tokens that the KV cache holds. Not a power of 2: rows of the cache that far apart would share few sets of the CPU's.
 CONTEXT = 2000
-CHUNK = 128  # tokens that go through the prefill programs at a time
+CHUNK = 512  # tokens of a prompt that go through the layers together
+PART = 128  # tokens of a chunk that go through the prefill programs at a time, on a thread of their own
 BLOCK = 16  # tokens of a chunk whose attention is computed at a time
+ROOM = CHUNK + BLOCK  # tokens whose queries are kept: a chunk, and what a block reaches beyond it
 # The weights of a layer, and the tensors of the file that they are: what meets the same lhs is one matrix, row by row.
 MATRICES = {
     "attn_qkv": ("attn_q", "attn_k", "attn_v"),
@@ -21,7 +23,13 @@ MATRICES = {
     "ffn_gate_up": ("ffn_gate", "ffn_up"),
     "ffn_down": ("ffn_down",),
 }
+ROTATED = ("attn_q", "attn_k")  # whose rows are put in the order of weights.halves
 NORMS = ("attn_norm", "ffn_norm")
+
+
+def cache_dtype(lhs: str) -> str:
+    """Returns the dtype of the KV cache: f16 where the matmuls round activations to 8 bits anyway."""
+    return "f32" if lhs == "f32" else "f16"
 
 
 def gguf_path() -> Path:

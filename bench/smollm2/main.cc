@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Runs SmolLM2: token ids from stdin, greedy continuation to stdout, one id a line. The programs are compiled from
-// PyTorch (build.py): decode.o takes one token, prefill.o takes 2 .. kChunk; this is the loop over tokens and layers.
+// PyTorch (build.py): decode.o takes one token, prefill.o takes 2 .. kPart; session.h calls them.
 
 #include <malloc.h>
 #include <qmm/qmm.h>
@@ -101,14 +101,14 @@ std::vector<int64_t> read_tokens(std::istream& in) {
   return tokens;
 }
 
-/// Feeds `tokens` in chunks as long as `prefill` lasts, then one by one; `visit(x, rows)` sees the output of each
-/// chunk.
+/// Feeds `tokens` in chunks as long as `prefill` lasts, then one by one; visit(count) is called after each chunk.
 template <typename Visit>
 void feed(Session& session, const std::vector<int64_t>& tokens, int64_t prefill, Visit visit) {
   const int64_t count = static_cast<int64_t>(tokens.size());
   for (int64_t done = 0; done < count;) {
     const int64_t rows = done < prefill ? std::min({kChunk, count - done, prefill - done}) : 1;
-    visit(session.advance(tokens.data() + done, rows), rows);
+    session.advance(tokens.data() + done, rows);
+    visit(rows);
     done += rows;
   }
 }
@@ -116,9 +116,9 @@ void feed(Session& session, const std::vector<int64_t>& tokens, int64_t prefill,
 void write_logits(const Options& options, const Model& model, const std::vector<int64_t>& tokens) {
   std::ofstream file(options.logits, std::ios::binary);
   Session session(model);
-  feed(session, tokens, options.prefill, [&](const Rows& x, int64_t rows) {
+  feed(session, tokens, options.prefill, [&](int64_t rows) {
     for (int64_t row = 0; row < rows; row++) {
-      const Rows logits = session.logits(x, row);
+      const Logits logits = session.logits(row);
       file.write(reinterpret_cast<const char*>(logits.aligned), kVocabulary * sizeof(float));
     }
   });
@@ -148,8 +148,8 @@ std::string measure(const Model& model, const std::vector<int64_t>& tokens, int6
   std::string text;
   Session session(model);
   auto start = Clock::now();
-  feed(session, tokens, prefill, [&](const Rows& x, int64_t rows) {
-    if (session.position() >= prefill) (void)session.logits(x, rows - 1);
+  feed(session, tokens, prefill, [&](int64_t rows) {
+    if (session.position() >= prefill) session.logits(rows - 1);
     if (session.position() == prefill) {
       text = describe("prefill", prefill, ns_since(start));
       start = Clock::now();
@@ -162,8 +162,8 @@ void write_timings(const Options& options, const Model& model, const std::vector
   const int64_t count = static_cast<int64_t>(tokens.size());
   if (options.prefill < 1 || options.prefill >= count)
     throw std::runtime_error("--timings needs --prefill from 1 to " + std::to_string(count - 1));
-  // Once for pages and arenas: a chunk and a few tokens.
-  const int64_t warm = std::min(options.prefill, kChunk);
+  // Once for pages and arenas.
+  const int64_t warm = std::min(options.prefill, kPart * qmm_num_threads());
   measure(model, {tokens.begin(), tokens.begin() + std::min(count, warm + 8)}, warm);
   profile.on = true;
   std::ofstream file(options.timings);
@@ -175,9 +175,9 @@ void write_timings(const Options& options, const Model& model, const std::vector
 void generate(const Options& options, const Model& model, const std::vector<int64_t>& tokens) {
   Session session(model);
   auto start = Clock::now();
-  Rows logits;
-  feed(session, tokens, kContext, [&](const Rows& x, int64_t rows) {
-    if (session.position() == static_cast<int64_t>(tokens.size())) logits = session.logits(x, rows - 1);
+  Logits logits;
+  feed(session, tokens, kContext, [&](int64_t rows) {
+    if (session.position() == static_cast<int64_t>(tokens.size())) logits = session.logits(rows - 1);
   });
   const double prefill_seconds = 1e-9 * static_cast<double>(ns_since(start));
 
@@ -193,7 +193,8 @@ void generate(const Options& options, const Model& model, const std::vector<int6
       std::fprintf(stderr, "\nstopped: the cache holds %lld tokens and is full\n", static_cast<long long>(kContext));
       break;
     }
-    logits = session.logits(session.advance(&token, 1), 0);
+    session.advance(&token, 1);
+    logits = session.logits(0);
     steps++;
   }
   const double decode_seconds = 1e-9 * static_cast<double>(ns_since(start));
@@ -204,8 +205,8 @@ void generate(const Options& options, const Model& model, const std::vector<int6
     std::fprintf(stderr, "decode   %6.1f tokens/s  (%lld tokens)\n", static_cast<double>(steps) / decode_seconds,
                  static_cast<long long>(steps));
   std::fprintf(stderr, "threads  %lld\n", static_cast<long long>(qmm_num_threads()));
-  const int64_t chunk = std::min(kChunk, static_cast<int64_t>(tokens.size()));
-  for (const auto& [name, rows] : {std::pair{"prefill", chunk}, std::pair{"decode", int64_t{1}}})
+  const int64_t part = std::min(kPart, static_cast<int64_t>(tokens.size()));
+  for (const auto& [name, rows] : {std::pair{"prefill", part}, std::pair{"decode", int64_t{1}}})
     for (const std::string& kernel : model.kernels(rows))
       std::fprintf(stderr, "kernel   %s (%s)\n", kernel.c_str(), name);
 }

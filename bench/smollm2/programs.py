@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Exports the programs that the native executable calls: decode (one token) and prefill (2 .. CHUNK tokens)."""
+"""Exports the programs that the native executable calls: decode (one token) and prefill (2 .. PART tokens)."""
 
 from __future__ import annotations
 
 import torch
 from torch.export import Dim, ExportedProgram
 
-from checkpoint import BLOCK, CHUNK, CONTEXT, Config
+from checkpoint import BLOCK, CONTEXT, PART, ROOM, Config, cache_dtype
 from model import Attend, Embed, Finish, Head, Project
 
 
@@ -14,11 +14,14 @@ def export(config: Config, lhs: str, program: str) -> dict[str, ExportedProgram]
     """Returns the entries of `program`, "decode" or "prefill", by name."""
     c, decode = config, program == "decode"
     tokens = 1 if decode else 8
-    rows = {} if decode else {0: Dim("tokens", min=2, max=CHUNK)}
+    rows = {} if decode else {0: Dim("tokens", min=2, max=PART)}
 
     # Every argument is a tensor of its own: export takes arguments that are the same tensor for one.
     def f32(*shape: int) -> torch.Tensor:
         return torch.zeros(shape)
+
+    def cache(*shape: int) -> torch.Tensor:
+        return torch.zeros(shape, dtype={"f32": torch.float32, "f16": torch.float16}[cache_dtype(lhs)])
 
     def packed() -> torch.Tensor:
         return torch.zeros(64, dtype=torch.uint8)
@@ -37,20 +40,22 @@ def export(config: Config, lhs: str, program: str) -> dict[str, ExportedProgram]
         }
         return torch.export.export(module, (), arguments, dynamic_shapes=dynamic)
 
-    x = {"x": f32(tokens, c.width)}
-    # Always more than T tokens: torch.export tells apart a slice of all and a slice of some.
-    queries = f32(c.kv_heads, (1 if decode else CHUNK + BLOCK) * c.shared, c.head_dim)
+    x, cos, sin = f32(tokens, c.width), f32(tokens, c.head_dim // 2), f32(tokens, c.head_dim // 2)
+    queries = f32(c.kv_heads, ROOM, c.shared, c.head_dim)
     entries = {
-        f"{program}_embed": entry(Embed(c), ids=torch.zeros(tokens, dtype=torch.int64), pos=5, embedding=packed()),
+        f"{program}_embed": entry(
+            Embed(c), ids=torch.zeros(tokens, dtype=torch.int64), pos=5, x=x, cos=cos, sin=sin, embedding=packed()
+        ),
         f"{program}_project": entry(
             Project(c, lhs),
-            **x,
-            cos=f32(tokens, c.head_dim // 2),
-            sin=f32(tokens, c.head_dim // 2),
+            x=x,
+            cos=cos,
+            sin=sin,
             pos=5,
+            first=7,
             queries=queries,
-            k_cache=f32(c.kv_heads, c.head_dim, CONTEXT),
-            v_cache=f32(c.kv_heads, CONTEXT, c.head_dim),
+            k_cache=cache(c.kv_heads, c.head_dim, CONTEXT),
+            v_cache=cache(c.kv_heads, CONTEXT, c.head_dim),
             attn_qkv=packed(),
             attn_norm=f32(c.width),
         ),
@@ -59,12 +64,13 @@ def export(config: Config, lhs: str, program: str) -> dict[str, ExportedProgram]
             rows=f32((1 if decode else BLOCK) * c.shared, c.head_dim),
             pos=5,
             end=32,
-            k=f32(c.head_dim, CONTEXT),
-            v=f32(CONTEXT, c.head_dim),
+            k=cache(c.head_dim, CONTEXT),
+            v=cache(CONTEXT, c.head_dim),
         ),
         f"{program}_finish": entry(
             Finish(c, lhs),
-            **x,
+            x=x,
+            first=7,
             attention=queries,
             attn_output=packed(),
             ffn_gate_up=packed(),
@@ -73,5 +79,5 @@ def export(config: Config, lhs: str, program: str) -> dict[str, ExportedProgram]
         ),
     }
     if decode:
-        entries["head"] = entry(Head(c, lhs), **x, norm=f32(c.width), embedding=packed())
+        entries["head"] = entry(Head(c, lhs), x=x, norm=f32(c.width), embedding=packed())
     return entries

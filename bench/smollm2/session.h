@@ -5,12 +5,12 @@
 #pragma once
 
 #include <qmm/qmm.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
 #include <new>
 #include <set>
 #include <stdexcept>
@@ -18,51 +18,68 @@
 #include <utility>
 #include <vector>
 
-#include "decode.h"
 #include "model.h"
-#include "prefill.h"
 #include "profile.h"
 #include "weights.h"
 
 namespace smollm2 {
 
-/// A result of a compiled entry, which is ours to free.
-struct Rows : qmm_tensor_f32_2d {
-  Rows() : qmm_tensor_f32_2d{} {}
-  explicit Rows(const qmm_tensor_f32_2d& result) : qmm_tensor_f32_2d(result) {}
-  Rows(Rows&& other) noexcept : qmm_tensor_f32_2d(other) { other.allocated = nullptr; }
-  Rows& operator=(Rows&& other) noexcept {
+/// The result of a compiled entry, which is ours to free.
+struct Logits : qmm_tensor_f32_2d {
+  Logits() : qmm_tensor_f32_2d{} {}
+  Logits(Logits&& other) noexcept : qmm_tensor_f32_2d(other) { other.allocated = nullptr; }
+  Logits& operator=(Logits&& other) noexcept {
     std::swap(static_cast<qmm_tensor_f32_2d&>(*this), static_cast<qmm_tensor_f32_2d&>(other));
     return *this;
   }
-  ~Rows() { std::free(allocated); }
+  ~Logits() { std::free(allocated); }
 };
 
-/// Zeros that are never moved.
-class Floats {
+/// An array of zeros, in huge pages if the system has them: caches are read from end to end, again and again.
+template <class T>
+class Zeros {
  public:
-  explicit Floats(int64_t count) : data_(static_cast<float*>(std::calloc(static_cast<size_t>(count), sizeof(float)))) {
-    if (!data_) throw std::bad_alloc();
+  explicit Zeros(int64_t count) : bytes_(static_cast<size_t>(count) * sizeof(T)) {
+    void* map = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) throw std::bad_alloc();
+    madvise(map, bytes_, MADV_HUGEPAGE);
+    data_ = static_cast<T*>(map);
   }
-  float* data() const { return data_.get(); }
+  Zeros(const Zeros&) = delete;
+  Zeros& operator=(const Zeros&) = delete;
+  ~Zeros() { munmap(data_, bytes_); }
+  T* data() const { return data_; }
 
  private:
-  struct Free {
-    void operator()(float* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<float, Free> data_;
+  size_t bytes_;
+  T* data_;
 };
 
-inline qmm_tensor_f32_2d matrix(float* data, int64_t rows, int64_t columns) {
+template <class Matrix = qmm_tensor_f32_2d>
+Matrix matrix(decltype(Matrix::aligned) data, int64_t rows, int64_t columns) {
   return {data, data, 0, {rows, columns}, {columns, 1}};
 }
 
-inline qmm_tensor_f32_3d cube(float* data, int64_t a, int64_t b, int64_t c) {
+inline CacheCube cube(CacheElement* data, int64_t a, int64_t b, int64_t c) {
   return {data, data, 0, {a, b, c}, {b * c, c, 1}};
 }
 
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 inline void check(qmm_status status) {
   if (status != QMM_OK) throw std::runtime_error(qmm_last_error());
+}
+
+/// Calls task(i) for i = 0 .. count-1 on the library's threads.
+template <class Task>
+void run_tasks(int64_t count, Task task) {
+  if (count == 1) return task(0);
+  const qmm_task run = [](void* arg, int64_t index) {
+    in_task = true;
+    (*static_cast<Task*>(arg))(index);
+    in_task = false;
+  };
+  check(qmm_run(run, &task, count));
 }
 
 /// The weights of the model as arguments of its programs, checked against the shapes they were compiled for.
@@ -132,94 +149,102 @@ class Session {
 
   int64_t position() const { return position_; }
 
-  /// Takes `count` tokens, at most kChunk. Returns the last layer's output, f32 [count, kWidth].
-  Rows advance(const int64_t* ids, int64_t count) {
+  /// Takes `count` tokens, at most kChunk.
+  void advance(const int64_t* ids, int64_t count) {
     if (count > kContext - position_)
       throw std::runtime_error("the cache holds " + std::to_string(kContext) + " tokens; " +
                                std::to_string(position_ + count) + " are too many");
-    return count == 1 ? run(kDecode, ids, count) : run(kPrefill, ids, count);
+    count == 1 ? run(kDecode, ids, count) : run(kPrefill, ids, count);
+    position_ += count;
   }
 
-  /// Returns the logits, f32 [1, kVocabulary], of one row of what `advance` returned.
-  Rows logits(const Rows& x, int64_t row) const {
-    const qmm_tensor_f32_2d one = matrix(x.aligned + row * kWidth, 1, kWidth);
-    Rows y;
-    _mlir_ciface_head(&y, &one, &model_.norm, &model_.embedding);
+  /// Returns the logits, f32 [1, kVocabulary], of one of the tokens that `advance` took last.
+  Logits logits(int64_t token) const {
+    const qmm_tensor_f32_2d x = matrix(x_.data() + token * kWidth, 1, kWidth);
+    Logits y;
+    _mlir_ciface_head(&y, &x, &model_.norm, &model_.embedding);
     return y;
   }
 
  private:
-  /// The entries of decode.h or prefill.h.
-  template <class Embedded, auto embed_entry, auto project_entry, auto attend_entry, auto finish_entry>
+  /// The entries of decode.h or prefill.h, and how many tokens are a block of attention.
+  template <auto embed_entry, auto project_entry, auto attend_entry, auto finish_entry, int64_t block_tokens>
   struct Program {
-    int64_t tokens;  // that `heads` has room for
-    int64_t block;   // those whose attention it computes at a time
-    using Results = Embedded;
     static constexpr auto embed = embed_entry;
     static constexpr auto project = project_entry;
     static constexpr auto attend = attend_entry;
     static constexpr auto finish = finish_entry;
+    static constexpr int64_t block = block_tokens;
   };
-  static constexpr Program<decode_embed_results, _mlir_ciface_decode_embed, _mlir_ciface_decode_project,
-                           _mlir_ciface_decode_attend, _mlir_ciface_decode_finish>
-      kDecode = {1, 1};
-  static constexpr Program<prefill_embed_results, _mlir_ciface_prefill_embed, _mlir_ciface_prefill_project,
-                           _mlir_ciface_prefill_attend, _mlir_ciface_prefill_finish>
-      kPrefill = {kChunk + kBlock, kBlock};
+  static constexpr Program<_mlir_ciface_decode_embed, _mlir_ciface_decode_project, _mlir_ciface_decode_attend,
+                           _mlir_ciface_decode_finish, 1>
+      kDecode = {};
+  static constexpr Program<_mlir_ciface_prefill_embed, _mlir_ciface_prefill_project, _mlir_ciface_prefill_attend,
+                           _mlir_ciface_prefill_finish, kBlock>
+      kPrefill = {};
 
   template <class Program>
-  Rows run(const Program& program, const int64_t* ids, int64_t count) {
-    auto* data = const_cast<int64_t*>(ids);
-    const qmm_tensor_i64_1d tokens = {data, data, 0, {count}, {1}};
-    typename Program::Results embedded;
-    program.embed(&embedded, &tokens, position_, &model_.embedding);
-    Rows x(embedded.result0);
-    const Rows cos(embedded.result1), sin(embedded.result2);
-    qmm_tensor_f32_3d heads = cube(heads_.data(), kKvHeads, program.tokens * kShared, kHeadDim);
-    float* cache = caches_.data();
+  void run(Program program, const int64_t* ids, int64_t count) {
+    // Few tokens go through together, and each matmul runs on all threads. Where every thread has its own part of them,
+    // so does all that lies between matmuls.
+    const int64_t threads = qmm_num_threads();
+    const int64_t parts = count < threads * kPart / 2 ? 1 : threads * ceil_div(count, threads * kPart);
+    const auto for_each_part = [&](auto use) {
+      run_tasks(parts, [&](int64_t part) {
+        const int64_t first = count * part / parts, end = count * (part + 1) / parts;
+        use(first, end - first, matrix(x_.data() + first * kWidth, end - first, kWidth),
+            matrix(cos_.data() + first * kHeadDim / 2, end - first, kHeadDim / 2),
+            matrix(sin_.data() + first * kHeadDim / 2, end - first, kHeadDim / 2));
+      });
+    };
+
+    for_each_part([&](int64_t first, int64_t tokens, auto x, auto cos, auto sin) {
+      auto* data = const_cast<int64_t*>(ids + first);
+      const qmm_tensor_i64_1d words = {data, data, 0, {tokens}, {1}};
+      program.embed(&words, position_ + first, &x, &cos, &sin, &model_.embedding);
+    });
+    qmm_tensor_f32_4d heads = {heads_.data(),
+                               heads_.data(),
+                               0,
+                               {kKvHeads, kRoom, kShared, kHeadDim},
+                               {kRoom * kShared * kHeadDim, kShared * kHeadDim, kHeadDim, 1}};
+    CacheElement* cache = caches_.data();
     for (const Model::Layer& layer : model_.layers) {
-      qmm_tensor_f32_3d keys = cube(cache, kKvHeads, kHeadDim, kContext);
-      qmm_tensor_f32_3d values = cube(cache + kCache, kKvHeads, kContext, kHeadDim);
+      CacheCube keys = cube(cache, kKvHeads, kHeadDim, kContext);
+      CacheCube values = cube(cache + kCache, kKvHeads, kContext, kHeadDim);
       cache += 2 * kCache;
       const auto& [qkv, output, gate_up, down] = layer.matrices;
       const auto& [attn_norm, ffn_norm] = layer.norms;
-      program.project(&x, &cos, &sin, position_, &heads, &keys, &values, &qkv, &attn_norm);
-      attend(program, heads, keys, values, count);
-      Rows y;
-      program.finish(&y, &x, &heads, &output, &gate_up, &down, &ffn_norm);
-      x = std::move(y);
+      for_each_part([&](int64_t first, int64_t, auto x, auto cos, auto sin) {
+        program.project(&x, &cos, &sin, position_ + first, first, &heads, &keys, &values, &qkv, &attn_norm);
+      });
+      // A task for each block of tokens and key head.
+      run_tasks(ceil_div(count, program.block) * kKvHeads, [&](int64_t index) {
+        const int64_t head = index % kKvHeads, first = index / kKvHeads * program.block;
+        const int64_t last = std::min(first + program.block, count);
+        // The block may reach beyond the last token, and `end` beyond the last key: what lies there is finite, and
+        // ignored.
+        const int64_t end = ceil_div(position_ + last, kKeys) * kKeys;
+        auto rows = matrix(heads.aligned + head * heads.strides[0] + first * heads.strides[1], program.block * kShared,
+                           kHeadDim);
+        const auto k = matrix<CacheMatrix>(keys.aligned + head * keys.strides[0], kHeadDim, kContext);
+        const auto v = matrix<CacheMatrix>(values.aligned + head * values.strides[0], kContext, kHeadDim);
+        const Timer timer(profile.attention);
+        program.attend(&rows, position_ + first, end, &k, &v);
+      });
+      for_each_part([&](int64_t first, int64_t, auto x, auto, auto) {
+        program.finish(&x, first, &heads, &output, &gate_up, &down, &ffn_norm);
+      });
     }
-    position_ += count;
-    return x;
   }
 
-  /// Attention of `count` tokens: a task for each block of tokens and key head.
-  template <class Program>
-  void attend(const Program& program, const qmm_tensor_f32_3d& heads, const qmm_tensor_f32_3d& keys,
-              const qmm_tensor_f32_3d& values, int64_t count) const {
-    const Timer timer(profile.attention);
-    const auto task = [&](int64_t index) {
-      const int64_t head = index % kKvHeads, first = index / kKvHeads * program.block;
-      const int64_t rows = program.block * kShared, last = std::min(first + program.block, count);
-      // The block may reach beyond the last token, and `end` beyond the last key: what is there is finite, and ignored.
-      const int64_t end = (position_ + last + kKeys - 1) / kKeys * kKeys;
-      qmm_tensor_f32_2d block =
-          matrix(heads.aligned + head * heads.strides[0] + first * kShared * kHeadDim, rows, kHeadDim);
-      const qmm_tensor_f32_2d k = matrix(keys.aligned + head * keys.strides[0], kHeadDim, kContext);
-      const qmm_tensor_f32_2d v = matrix(values.aligned + head * values.strides[0], kContext, kHeadDim);
-      program.attend(&block, position_ + first, end, &k, &v);
-    };
-    const int64_t blocks = (count + program.block - 1) / program.block;
-    check(qmm_run([](void* arg, int64_t index) { (*static_cast<decltype(&task)>(arg))(index); },
-                  const_cast<void*>(static_cast<const void*>(&task)), blocks * kKvHeads));
-  }
-
-  static constexpr int64_t kKeys = 16;  // a whole vector of keys, or a tile of them
+  static constexpr int64_t kKeys = 16;  // a whole tile of keys
   static constexpr int64_t kCache = kKvHeads * kHeadDim * kContext;
   static_assert(kContext % kKeys == 0 && kChunk % kBlock == 0);
   const Model& model_;
-  const Floats caches_{2 * kLayers * kCache};
-  const Floats heads_{kKvHeads * kPrefill.tokens * kShared * kHeadDim};  // queries, then what they attend to
+  const Zeros<CacheElement> caches_{2 * kLayers * kCache};
+  const Zeros<float> x_{kChunk * kWidth}, cos_{kChunk * kHeadDim / 2}, sin_{kChunk * kHeadDim / 2};
+  const Zeros<float> heads_{kKvHeads * kRoom * kShared * kHeadDim};  // queries, then what they attend to
   int64_t position_ = 0;
 };
 

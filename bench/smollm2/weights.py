@@ -11,14 +11,14 @@ Numbers are little-endian. Blobs are packed weights, or f32 vectors.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 import libqmm
 import libqmm.gguf
-from checkpoint import MATRICES, NORMS, Config
+from checkpoint import MATRICES, NORMS, ROTATED, Config
 
 MAGIC, VERSION, ALIGNMENT = b"qmmblobs", 1, 64
 
@@ -27,8 +27,12 @@ def blobs(file: libqmm.gguf.File) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the weights of the model by name: packed, as uint8 [size], or f32 vectors."""
     config = Config.of(file)
 
+    def part(name: str) -> libqmm.Weights:
+        weights = file[f"{name}.weight"]
+        return take(weights, halves(weights.desc.n, config.head_dim)) if name.endswith(ROTATED) else weights
+
     def matrix(name: str, shape: tuple[int, int], *parts: str):
-        weights = stack([file[f"{part}.weight"] for part in parts])
+        weights = stack([part(name) for name in parts])
         if (weights.desc.n, weights.desc.k) != shape:
             raise ValueError(f"{' and '.join(parts)} are [{weights.desc.n}, {weights.desc.k}]; they must be {[*shape]}")
         return name, libqmm.pack(weights)
@@ -49,19 +53,35 @@ def blobs(file: libqmm.gguf.File) -> Iterator[tuple[str, np.ndarray]]:
             yield vector(block + name)
 
 
+def halves(rows: int, head_dim: int) -> np.ndarray:
+    """Returns the order of rows in which each head has the real parts of its pairs first, then the imaginary ones.
+
+    GGUF has the two of a pair side by side. In halves, rotating them reads and writes whole vectors; products of
+    queries and keys do not see an order that both share.
+    """
+    return np.arange(rows).reshape(-1, head_dim // 2, 2).swapaxes(1, 2).reshape(-1)
+
+
+def take(weights: libqmm.Weights, rows: np.ndarray) -> libqmm.Weights:
+    """Returns the given rows of a matrix."""
+    return _build(weights, lambda array: array[rows], weights)
+
+
 def stack(parts: list[libqmm.Weights]) -> libqmm.Weights:
     """Returns one matrix that has the rows of all `parts`; ValueError where their formats differ."""
     form = {(part.bits, part.group, part.k, part.desc.offset, part.desc.scale_dtype) for part in parts}
     if len(form) > 1:
         raise ValueError(f"matrices of different formats can not be one: {', '.join(map(str, sorted(form)))}")
+    return _build(parts[0], lambda *arrays: np.concatenate(arrays), *parts)
 
-    def rows(name: str) -> np.ndarray | None:
-        arrays = [getattr(part, name) for part in parts]
-        return None if arrays[0] is None else np.concatenate(arrays)
 
-    first = parts[0]
-    arrays = {name: rows(name) for name in ("codes", "scales", "zeros", "mins")}
-    return libqmm.Weights(**arrays, bits=first.bits, group=first.group, k=first.k)
+def _build(form: libqmm.Weights, combine: Callable[..., np.ndarray], *parts: libqmm.Weights) -> libqmm.Weights:
+    """Returns weights in the format of `form`, each of whose arrays combines those of `parts`."""
+    arrays = {
+        name: None if getattr(form, name) is None else combine(*(getattr(part, name) for part in parts))
+        for name in ("codes", "scales", "zeros", "mins")
+    }
+    return libqmm.Weights(**arrays, bits=form.bits, group=form.group, k=form.k)
 
 
 def write(path: Path, named: list[tuple[str, np.ndarray]]) -> None:

@@ -24,7 +24,7 @@ import libqmm
 import libqmm.gguf
 import weights
 from build import _hash, _here, build
-from checkpoint import CHUNK, CONTEXT, Config, gguf_path
+from checkpoint import CHUNK, CONTEXT, PART, Config, gguf_path
 from reference import Reference
 from tokenizer import chat, read_tokenizer
 
@@ -81,11 +81,19 @@ def test_a_source_that_is_missing_is_an_error():
         [_hash(path) for path in _here("model", "absent")]
 
 
-def test_chunks_make_no_difference(tokenizer):
-    ids = torch.tensor(tokenizer.encode(check.TEXT).ids[: CHUNK + 1])  # a whole chunk, and one token
+def test_parts_make_no_difference(tokenizer):
+    ids = torch.tensor(tokenizer.encode(check.TEXT).ids[: PART + 1])  # two parts on one thread
     built = build("f32")
-    whole, pieces = (check.native_logits(built, ids, prefill) for prefill in (CHUNK + 1, 5))
+    whole, pieces = (check.native_logits(built, ids, prefill) for prefill in (PART + 1, 5))
     assert (whole - pieces).abs().max() <= check.TOLERANCE
+
+
+def test_a_prompt_of_two_chunks(reference, tokenizer):
+    ids = torch.tensor(tokenizer.encode(check.TEXT * 2).ids[: CHUNK + 23])
+    built, eager = build("f32"), reference(ids)
+    one, two = (check.native_logits(built, ids, len(ids), threads) for threads in (1, 2))
+    assert torch.equal(one, two)
+    assert (one - eager).abs().max() <= check.TOLERANCE
 
 
 def test_a_second_build_makes_nothing(s8):
@@ -116,13 +124,13 @@ def test_timings(s8, tokenizer, tmp_path):
     assert done.returncode == 0, done.stderr
     timings = json.loads((tmp_path / "timings").read_text())
     config = Config.of(libqmm.gguf.File(gguf_path()))
-    for phase, tokens, chunks in (("prefill", 140, 2), ("decode", 10, 10)):
+    for phase, tokens, times in (("prefill", 140, 2), ("decode", 10, 10)):
         of = timings[phase]
         assert of["tokens"] == tokens
         calls = {(m["n"], m["k"]): m["calls"] for m in of["matmuls"]}
         head = {(config.vocabulary, config.width): 1 if phase == "prefill" else tokens}
-        assert calls == dict.fromkeys(config.matrices.values(), chunks * config.layers) | head
-        assert 0 < of["attention_ns"] + sum(m["ns"] for m in of["matmuls"]) < of["ns"]
+        assert calls == dict.fromkeys(config.matrices.values(), times * config.layers) | head
+        assert 0 < of["attention_ns"] + sum(m["ns"] for m in of["matmuls"]) < of["ns"] * timings["threads"]
 
 
 @pytest.mark.parametrize("prefill", [0, 3, 4])
