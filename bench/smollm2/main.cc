@@ -144,9 +144,9 @@ std::string describe(const char* phase, int64_t tokens, int64_t ns) {
 }
 
 /// Takes `tokens`, the first `prefill` of them as a prompt. Only the last token of a prompt needs logits.
-std::string measure(const Model& model, const std::vector<int64_t>& tokens, int64_t prefill) {
+std::string measure(Session& session, const std::vector<int64_t>& tokens, int64_t prefill) {
   std::string text;
-  Session session(model);
+  session.restart();
   auto start = Clock::now();
   feed(session, tokens, prefill, [&](int64_t rows) {
     if (session.position() >= prefill) session.logits(rows - 1);
@@ -162,12 +162,13 @@ void write_timings(const Options& options, const Model& model, const std::vector
   const int64_t count = static_cast<int64_t>(tokens.size());
   if (options.prefill < 1 || options.prefill >= count)
     throw std::runtime_error("--timings needs --prefill from 1 to " + std::to_string(count - 1));
+  Session session(model);
   // Once for pages and arenas.
   const int64_t warm = std::min(options.prefill, kPart * qmm_num_threads());
-  measure(model, {tokens.begin(), tokens.begin() + std::min(count, warm + 8)}, warm);
+  measure(session, {tokens.begin(), tokens.begin() + std::min(count, warm + 8)}, warm);
   profile.on = true;
   std::ofstream file(options.timings);
-  file << "{\"threads\": " << qmm_num_threads() << ", " << measure(model, tokens, options.prefill) << "}\n";
+  file << "{\"threads\": " << qmm_num_threads() << ", " << measure(session, tokens, options.prefill) << "}\n";
   file.flush();
   if (!file) throw std::runtime_error(options.timings + " can not be written");
 }

@@ -149,6 +149,9 @@ class Session {
 
   int64_t position() const { return position_; }
 
+  /// Forgets all tokens, but keeps the memory.
+  void restart() { position_ = 0; }
+
   /// Takes `count` tokens, at most kChunk.
   void advance(const int64_t* ids, int64_t count) {
     if (count > kContext - position_)
