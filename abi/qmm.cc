@@ -65,6 +65,8 @@ qmm_status qmm_set_threads(const qmm_threads* threads) { return qmm::set_threads
 
 int64_t qmm_num_threads(void) { return qmm::default_threads().num_threads; }
 
+qmm_status qmm_run(qmm_task task, void* arg, int64_t count) { return qmm::run(task, arg, count); }
+
 qmm_status qmm_matmul(const qmm_matmul_args* args) { return qmm::matmul(args); }
 
 qmm_status qmm_scratch_size(const qmm_matmul_args* args, size_t* size) { return qmm::scratch_size(args, size); }

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>
@@ -145,6 +146,19 @@ void run_in_pool(void*, qmm_task task, void* arg, int64_t count) {
 pthread_mutex_t default_mutex = PTHREAD_MUTEX_INITIALIZER;
 constinit qmm_threads default_value = {sizeof(qmm_threads), 1, run_here, nullptr};
 
+// What qmm_run was given, as its threads share it.
+struct Tasks {
+  qmm_task task;
+  void* arg;
+  int64_t count;
+  std::atomic<int64_t> next{0};
+};
+
+void take_tasks(void* arg, int64_t) {
+  auto& tasks = *static_cast<Tasks*>(arg);
+  for (int64_t i; (i = tasks.next.fetch_add(1, std::memory_order_relaxed)) < tasks.count;) tasks.task(tasks.arg, i);
+}
+
 // The default is whole when a process forks.
 void before_fork() { pthread_mutex_lock(&default_mutex); }
 void after_fork_in_parent() { pthread_mutex_unlock(&default_mutex); }
@@ -209,6 +223,16 @@ int64_t cgroup_cpus() {
 
 void run_here(void*, qmm_task task, void* arg, int64_t count) {
   for (int64_t i = 0; i < count; ++i) task(arg, i);
+}
+
+qmm_status run(qmm_task task, void* arg, int64_t count) {
+  if (task == nullptr) return fail(QMM_INVALID_ARGUMENT, "qmm_run: task is null");
+  if (count < 0) return fail(QMM_INVALID_ARGUMENT, "qmm_run: count is %" PRId64 "; it must not be negative", count);
+  if (count == 0) return QMM_OK;
+  const qmm_threads threads = default_threads();
+  Tasks tasks = {task, arg, count};
+  threads.parallel_for(threads.context, take_tasks, &tasks, std::min(threads.num_threads, count));
+  return QMM_OK;
 }
 
 int64_t max_threads() {

@@ -15,7 +15,10 @@ qmm_status check_threads(const char* function, const qmm_threads& threads);
 // The process default; its parallel_for is never null.
 qmm_threads default_threads();
 
-// Runs task(arg, i) for i = 0 .. count-1 on the calling thread.
+// Runs task(arg, i) for i = 0 .. count-1 on the threads of the process default.
+qmm_status run(qmm_task task, void* arg, int64_t count);
+
+// The same on the calling thread.
 void run_here(void* context, qmm_task task, void* arg, int64_t count);
 
 }  // namespace qmm

@@ -327,6 +327,9 @@ TEST(Threads, Refuses) {
   threads.struct_size = 31;
   EXPECT_TRUE(refused(qmm_set_threads(&threads), QMM_INVALID_ARGUMENT, {"struct_size of threads is 31", "32"}));
   EXPECT_EQ(qmm_num_threads(), 1);
+  EXPECT_TRUE(refused(qmm_run(nullptr, nullptr, 1), QMM_INVALID_ARGUMENT, {"qmm_run: task is null"}));
+  const qmm_task task = [](void*, int64_t) {};
+  EXPECT_TRUE(refused(qmm_run(task, nullptr, -1), QMM_INVALID_ARGUMENT, {"count is -1"}));
 }
 
 // What says how X [m, k] is quantized.

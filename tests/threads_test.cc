@@ -247,6 +247,30 @@ TEST_F(Threads, HookGivesTheSameBits) {
   EXPECT_EQ(qmm_num_threads(), 1);
 }
 
+TEST_F(Threads, RunsEachTaskOnce) {
+  const qmm_threads threads = hook(3);
+  for (const bool in_pool : {true, false}) {
+    ASSERT_EQ(in_pool ? qmm_set_num_threads(2) : qmm_set_threads(&threads), QMM_OK);
+    for (const size_t count : {0, 1, 2, 5, 100'000}) {
+      std::vector<int> runs(count);
+      const qmm_task task = [](void* arg, int64_t i) {
+        ++(*static_cast<std::vector<int>*>(arg))[static_cast<size_t>(i)];
+      };
+      EXPECT_EQ(qmm_run(task, &runs, static_cast<int64_t>(count)), QMM_OK);
+      EXPECT_EQ(std::count(runs.begin(), runs.end(), 1), static_cast<ptrdiff_t>(count));
+    }
+  }
+}
+
+// A task makes calls of its own, whose threads are busy with the tasks.
+TEST_F(Threads, TasksMayCallTheLibrary) {
+  ASSERT_EQ(qmm_set_num_threads(2), QMM_OK);
+  std::atomic<int> right{0};
+  const qmm_task task = [](void* arg, int64_t) { *static_cast<std::atomic<int>*>(arg) += model().right(); };
+  EXPECT_EQ(qmm_run(task, &right, 5), QMM_OK);
+  EXPECT_EQ(right, 5);
+}
+
 // Backwards on the calling thread is as good as any.
 TEST_F(Threads, HookMayTakeAnyOrder) {
   struct Seen {

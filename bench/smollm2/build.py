@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 import libqmm
 import libqmm.gguf
-from checkpoint import CHUNK, CONTEXT, MATRICES, NORMS, Config, gguf_path
+from checkpoint import BLOCK, CHUNK, CONTEXT, MATRICES, NORMS, PART, ROOM, Config, cache_dtype, gguf_path
 from libqmm.ops import LHS_KINDS
 from tokenizer import read_tokenizer
 
@@ -41,11 +41,12 @@ class Built:
     tokenizer: Path  # of the package tokenizers
 
 
-def build(lhs: str = "s8", folder: Path = FOLDER) -> Built:
-    """Makes what is missing in `folder` for programs that quantize activations as `lhs` says."""
+def build(lhs: str = "s8", folder: Path = FOLDER, cpu: str = "native") -> Built:
+    """Makes what is missing in `folder` for programs that quantize activations as `lhs` says, compiled for `cpu`."""
     if lhs not in LHS_KINDS:
         raise ValueError(f"lhs is {lhs!r}; it must be one of {', '.join(map(repr, LHS_KINDS))}")
-    model, library, programs = gguf_path(), libqmm._c.library_path, folder / lhs
+    model, library = gguf_path(), libqmm._c.library_path
+    programs = folder / (lhs if cpu == "native" else f"{lhs}-{cpu}")
     programs.mkdir(parents=True, exist_ok=True)
     weights, tokenizer = folder / "weights.bin", folder / "tokenizer.json"
     objects = [programs / "decode.o", programs / "prefill.o"]
@@ -76,8 +77,14 @@ def build(lhs: str = "s8", folder: Path = FOLDER) -> Built:
             _Step(
                 f"compiling {output.stem} ({lhs})",
                 [output, output.with_suffix(".h")],
-                [lhs, versions, _cpu(), *map(_hash, [*sources, *_here("checkpoint")])],
-                lambda output=output: _compile(lhs, output),
+                [
+                    lhs,
+                    versions,
+                    cpu,
+                    _this_cpu() if cpu == "native" else "",
+                    *map(_hash, [*sources, *_here("checkpoint")]),
+                ],
+                lambda output=output: _compile(lhs, output, cpu),
             )
             for output in objects
         ),
@@ -124,7 +131,7 @@ def _hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _cpu() -> str:
+def _this_cpu() -> str:
     """What the code generator sees of this CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -141,18 +148,18 @@ def _file() -> libqmm.gguf.File:
 def _pack(output: Path) -> None:
     import weights
 
-    count = 2 + Config.of(_file()).layers * len(MATRICES + NORMS)
+    count = 2 + Config.of(_file()).layers * (len(MATRICES) + len(NORMS))
     blobs = list(tqdm(weights.blobs(_file()), "packing weights", count, leave=False, disable=None))
     partial = output.with_suffix(".partial")
     weights.write(partial, blobs)
     partial.replace(output)
 
 
-def _compile(lhs: str, output: Path) -> None:
+def _compile(lhs: str, output: Path, cpu: str) -> None:
     import libqmm.mlir
     from programs import export  # imports torch, which takes seconds
 
-    libqmm.mlir.compile(export(Config.of(_file()), lhs, output.stem), output)
+    libqmm.mlir.compile(export(Config.of(_file()), lhs, output.stem), output, cpu=cpu)
 
 
 def _link(lhs: str, objects: list[Path], library: Path, header: Path, executable: Path) -> None:
@@ -165,6 +172,7 @@ def _link(lhs: str, objects: list[Path], library: Path, header: Path, executable
     command = [compiler, "-std=c++17", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
     command += [f"-I{INCLUDE}", f"-I{header.parent}", str(HERE / "main.cc"), *map(str, objects)]
     command += [str(library), f"-Wl,-rpath,{library.parent}", "-lm", "-o", str(executable)]
+    command += ["-Wl,--wrap=_mlir_ciface_qmm_matmul_packed"]  # profile.h measures it
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
@@ -175,15 +183,21 @@ def _model_header(config: Config, lhs: str) -> str:
         "kLayers": config.layers,
         "kWidth": config.width,
         "kKvHeads": config.kv_heads,
+        "kShared": config.shared,
         "kHeadDim": config.head_dim,
         "kVocabulary": config.vocabulary,
         "kContext": CONTEXT,
         "kChunk": CHUNK,
+        "kPart": PART,
+        "kBlock": BLOCK,
+        "kRoom": ROOM,
         "kStopToken": config.stop_token,
     }
     constants = "\n".join(f"inline constexpr int64_t {name} = {value};" for name, value in numbers.items())
     matrices = ", ".join(f'Matrix{{"{name}", {n}, {k}}}' for name, (n, k) in config.matrices.items())
     norms = ", ".join(f'"{name}"' for name in NORMS)
+    cache = cache_dtype(lhs)
+    element = {"f32": "float", "f16": "uint16_t"}[cache]
     return f"""\
 // Written by build.py: what decode.o and prefill.o were compiled for.
 #pragma once
@@ -193,9 +207,17 @@ def _model_header(config: Config, lhs: str) -> str:
 #include <array>
 #include <cstdint>
 
+#include "decode.h"
+#include "prefill.h"
+
 namespace smollm2 {{
 {constants}
 inline constexpr int32_t kLhs = QMM_LHS_{lhs.upper()};
+
+// The KV cache.
+using CacheElement = {element};
+using CacheMatrix = qmm_tensor_{cache}_2d;
+using CacheCube = qmm_tensor_{cache}_3d;
 
 struct Matrix {{
   const char* name;

@@ -12,10 +12,24 @@ import libqmm.gguf
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 # Tokens that the KV cache holds. Not a power of 2: rows of the cache that far apart would share few sets of the CPU's.
 CONTEXT = 2000
-CHUNK = 128  # tokens that go through the prefill program at a time
-# The weights of a layer, in the order of Layer.forward.
-MATRICES = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
+CHUNK = 512  # tokens of a prompt that go through the layers together
+PART = 128  # tokens of a chunk that go through the prefill programs at a time, on a thread of their own
+BLOCK = 16  # tokens of a chunk whose attention is computed at a time
+ROOM = CHUNK + BLOCK  # tokens whose queries are kept: a chunk, and what a block reaches beyond it
+# The weights of a layer, and the tensors of the file that they are: what meets the same lhs is one matrix, row by row.
+MATRICES = {
+    "attn_qkv": ("attn_q", "attn_k", "attn_v"),
+    "attn_output": ("attn_output",),
+    "ffn_gate_up": ("ffn_gate", "ffn_up"),
+    "ffn_down": ("ffn_down",),
+}
+ROTATED = ("attn_q", "attn_k")  # whose rows are put in the order of weights.halves
 NORMS = ("attn_norm", "ffn_norm")
+
+
+def cache_dtype(lhs: str) -> str:
+    """Returns the dtype of the KV cache: f16 where the matmuls round activations to 8 bits anyway."""
+    return "f32" if lhs == "f32" else "f16"
 
 
 def gguf_path() -> Path:
@@ -50,11 +64,18 @@ class Config:
         return self.kv_heads * self.head_dim
 
     @property
+    def shared(self) -> int:
+        """Query heads that share a key head."""
+        return self.heads // self.kv_heads
+
+    @property
     def matrices(self) -> dict[str, tuple[int, int]]:
         """The shape [n, k] of each matrix of a layer."""
-        shapes = (self.width, self.kv_width, self.kv_width, self.width, self.ffn, self.ffn, self.width)
         return {
-            name: (n, self.ffn if name == "ffn_down" else self.width) for name, n in zip(MATRICES, shapes, strict=True)
+            "attn_qkv": (self.width + 2 * self.kv_width, self.width),
+            "attn_output": (self.width, self.width),
+            "ffn_gate_up": (2 * self.ffn, self.width),
+            "ffn_down": (self.width, self.ffn),
         }
 
     @classmethod

@@ -11,14 +11,14 @@ Numbers are little-endian. Blobs are packed weights, or f32 vectors.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 import libqmm
 import libqmm.gguf
-from checkpoint import MATRICES, NORMS, Config
+from checkpoint import MATRICES, NORMS, ROTATED, Config
 
 MAGIC, VERSION, ALIGNMENT = b"qmmblobs", 1, 64
 
@@ -27,10 +27,14 @@ def blobs(file: libqmm.gguf.File) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the weights of the model by name: packed, as uint8 [size], or f32 vectors."""
     config = Config.of(file)
 
-    def matrix(name: str, n: int, k: int):
+    def part(name: str) -> libqmm.Weights:
         weights = file[f"{name}.weight"]
-        if (weights.desc.n, weights.desc.k) != (n, k):
-            raise ValueError(f"{name} is [{weights.desc.n}, {weights.desc.k}]; it must be [{n}, {k}]")
+        return take(weights, halves(weights.desc.n, config.head_dim)) if name.endswith(ROTATED) else weights
+
+    def matrix(name: str, shape: tuple[int, int], *parts: str):
+        weights = stack([part(name) for name in parts])
+        if (weights.desc.n, weights.desc.k) != shape:
+            raise ValueError(f"{' and '.join(parts)} are [{weights.desc.n}, {weights.desc.k}]; they must be {[*shape]}")
         return name, libqmm.pack(weights)
 
     def vector(name: str):
@@ -39,13 +43,45 @@ def blobs(file: libqmm.gguf.File) -> Iterator[tuple[str, np.ndarray]]:
             raise ValueError(f"{name} is {data.dtype} {list(data.shape)}; it must be float32 [{config.width}]")
         return name, data
 
-    yield matrix("token_embd", config.vocabulary, config.width)
+    yield matrix("token_embd", (config.vocabulary, config.width), "token_embd")
     yield vector("output_norm")
     for layer in range(config.layers):
-        for name in MATRICES:
-            yield matrix(f"blk.{layer}.{name}", *config.matrices[name])
+        block = f"blk.{layer}."
+        for name, parts in MATRICES.items():
+            yield matrix(block + name, config.matrices[name], *(block + part for part in parts))
         for name in NORMS:
-            yield vector(f"blk.{layer}.{name}")
+            yield vector(block + name)
+
+
+def halves(rows: int, head_dim: int) -> np.ndarray:
+    """Returns the order of rows in which each head has the real parts of its pairs first, then the imaginary ones.
+
+    GGUF has the two of a pair side by side. In halves, rotating them reads and writes whole vectors; products of
+    queries and keys do not see an order that both share.
+    """
+    return np.arange(rows).reshape(-1, head_dim // 2, 2).swapaxes(1, 2).reshape(-1)
+
+
+def take(weights: libqmm.Weights, rows: np.ndarray) -> libqmm.Weights:
+    """Returns the given rows of a matrix."""
+    return _build(weights, lambda array: array[rows], weights)
+
+
+def stack(parts: list[libqmm.Weights]) -> libqmm.Weights:
+    """Returns one matrix that has the rows of all `parts`; ValueError where their formats differ."""
+    form = {(part.bits, part.group, part.k, part.desc.offset, part.desc.scale_dtype) for part in parts}
+    if len(form) > 1:
+        raise ValueError(f"matrices of different formats can not be one: {', '.join(map(str, sorted(form)))}")
+    return _build(parts[0], lambda *arrays: np.concatenate(arrays), *parts)
+
+
+def _build(form: libqmm.Weights, combine: Callable[..., np.ndarray], *parts: libqmm.Weights) -> libqmm.Weights:
+    """Returns weights in the format of `form`, each of whose arrays combines those of `parts`."""
+    arrays = {
+        name: None if getattr(form, name) is None else combine(*(getattr(part, name) for part in parts))
+        for name in ("codes", "scales", "zeros", "mins")
+    }
+    return libqmm.Weights(**arrays, bits=form.bits, group=form.group, k=form.k)
 
 
 def write(path: Path, named: list[tuple[str, np.ndarray]]) -> None:

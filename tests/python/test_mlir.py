@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Programs compiled by libqmm.mlir against the same programs in eager PyTorch: the same C ABI, so the same bits."""
 
+import platform
 import re
 import subprocess
 import sys
@@ -295,6 +296,28 @@ def test_arguments_are_written_in_place(tmp_path):
         same([*rest, native], [*want[1:], eager])
 
 
+def test_assignments_broadcast_and_convert(tmp_path):
+    class Assigns(nn.Module):
+        def forward(self, row, rows, cache, half, pos: int):
+            end = pos + rows.shape[0]
+            cache[pos:end] = row
+            cache[pos:end, :2] = 1
+            half[:, pos:end] = rows.T
+            half[0, :] = rows[0, 0]
+
+    dynamic = (None, {0: Dim("tokens", min=2, max=8)}, None, None, Dim.DYNAMIC)
+
+    def state():
+        return torch.zeros(16, 5), torch.zeros(5, 16, dtype=torch.float16)
+
+    compiled = build(tmp_path, Assigns(), x_of(1, 5), x_of(3, 5), *state(), 4, dynamic_shapes=dynamic)
+    for tokens, pos in ((2, 0), (8, 8), (3, 5)):
+        row, rows, eager, native = x_of(1, 5), x_of(tokens, 5), state(), state()
+        Assigns()(row, rows, *eager, pos)
+        compiled.forward([], row, rows, *native, pos)
+        same(native, eager)
+
+
 def flip(a, b):
     a.copy_(a.flip(0))
     return a.sum(0)
@@ -529,7 +552,7 @@ def test_parameters_of_any_name_make_a_header(tmp_path):
 
 
 def test_a_compilation_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
-    def fail(module, entries, path):
+    def fail(module, entries, path, cpu):
         path.write_text("half")
         raise RuntimeError("the disk is full")
 
@@ -547,6 +570,36 @@ def test_the_temporary_folder_may_have_a_space_in_its_name(tmp_path, monkeypatch
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a b"))
     x = x_of(2)
     same(build(tmp_path, nn.Identity(), x).forward([(torch.float32, 1)], x), [x])
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the levels are those of x86-64")
+@pytest.mark.parametrize(
+    ("cpu", "vectors", "too_long", "needs"),
+    [
+        ("x86-64-v2", "xmm", "ymm", ()),
+        ("x86-64-v3", "ymm", "zmm", ("avx2",)),
+        ("x86-64-v4", "zmm", "none", ("avx512",)),
+    ],
+)
+def test_code_for_another_cpu(tmp_path, cpu, vectors, too_long, needs):
+    class Softmax(nn.Module):
+        def forward(self, x, w):
+            return torch.softmax(x @ w, -1)
+
+    x, w = x_of(6, 64), x_of(64, 32)
+    libqmm.mlir.compile(torch.export.export(Softmax(), (x, w)), tmp_path / "model.so", cpu=cpu)
+    code = subprocess.run(["objdump", "-d", tmp_path / "model.so"], capture_output=True, text=True, check=True).stdout
+    assert vectors in code
+    assert too_long not in code
+    if set(needs) <= set(libqmm.cpu_features()):
+        (got,) = Compiled(tmp_path / "model.so").forward([F32_2D], x, w)
+        torch.testing.assert_close(got, Softmax()(x, w), rtol=1e-5, atol=1e-6)
+
+
+def test_a_cpu_that_is_not_known_is_refused(tmp_path):
+    program = torch.export.export(nn.Identity(), (x_of(2),))
+    with pytest.raises(ValueError, match="cpu is 'pentium'; it must be one of 'native'"):
+        libqmm.mlir.compile(program, tmp_path / "model.o", cpu="pentium")
 
 
 @pytest.mark.parametrize("output", ["model", "model.c", "model.obj"])
@@ -682,6 +735,25 @@ def test_packed_weights_of_the_program_are_opened(tmp_path, how):
     libqmm.mlir.compile(program, tmp_path / "model.o")
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 3, 5, 6, 13])
+def test_matmuls_by_half_precision(tmp_path, rows, dtype):
+    """The right side is widened before the matmul or, where rows are few, in it."""
+
+    class Product(nn.Module):
+        def forward(self, x, w, batch, u, end: int):
+            return x @ w[:, :end].float(), torch.bmm(batch, u.float()), x @ w.T[:end].T.float()
+
+    w, u = x_of(24, 50).to(dtype), x_of(2, 24, 17).to(dtype)
+    x, batch = x_of(rows, 24), x_of(2, rows, 24)
+    dynamic = (None, None, None, None, Dim.DYNAMIC)
+    compiled = build(tmp_path, Product(), x, w, batch, u, 9, dynamic_shapes=dynamic)
+    for end in (2, 33, 50):
+        got = compiled.forward([F32_2D, F32_3D, F32_2D], x, w, batch, u, end)
+        for result, expected in zip(got, Product()(x, w, batch, u, end), strict=True):
+            torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
 @pytest.mark.parametrize(
     ("call", "shapes", "name"),
@@ -721,11 +793,11 @@ llvm.func @_mlir_ciface_entry.f(%x: f32) -> f32 {{
         ir.Context(),
     )
     with pytest.raises(error, match=sentence):
-        write_object(module, [Entry("f", (), (), (), ())], tmp_path / "model.o")
+        write_object(module, [Entry("f", (), (), (), ())], tmp_path / "model.o", "native")
 
 
 def test_a_shared_library_that_lacks_a_function_is_refused(tmp_path, monkeypatch):
-    def write(module, entries, path):
+    def write(module, entries, path, cpu):
         source = "void nowhere(void); void entry(void) { nowhere(); }"
         subprocess.run(["cc", "-fPIC", "-c", "-x", "c", "-", "-o", path], input=source, text=True, check=True)
 

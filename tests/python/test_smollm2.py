@@ -4,6 +4,7 @@
 The programs are built into the folder SMOLLM2_BUILD, build/smollm2 unless set, and kept there.
 """
 
+import json
 import os
 import struct
 import subprocess
@@ -19,10 +20,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "smollm2"))
 from tokenizers import Tokenizer
 
 import check
+import libqmm
 import libqmm.gguf
 import weights
 from build import _hash, _here, build
-from checkpoint import CHUNK, CONTEXT, gguf_path
+from checkpoint import CHUNK, CONTEXT, PART, Config, gguf_path
 from reference import Reference
 from tokenizer import chat, read_tokenizer
 
@@ -79,11 +81,19 @@ def test_a_source_that_is_missing_is_an_error():
         [_hash(path) for path in _here("model", "absent")]
 
 
-def test_chunks_make_no_difference(tokenizer):
-    ids = torch.tensor(tokenizer.encode(check.TEXT).ids[: CHUNK + 1])  # a whole chunk, and one token
+def test_parts_make_no_difference(tokenizer):
+    ids = torch.tensor(tokenizer.encode(check.TEXT).ids[: PART + 1])  # two parts on one thread
     built = build("f32")
-    whole, pieces = (check.native_logits(built, ids, prefill) for prefill in (CHUNK + 1, 5))
+    whole, pieces = (check.native_logits(built, ids, prefill) for prefill in (PART + 1, 5))
     assert (whole - pieces).abs().max() <= check.TOLERANCE
+
+
+def test_a_prompt_of_two_chunks(reference, tokenizer):
+    ids = torch.tensor(tokenizer.encode(check.TEXT * 2).ids[: CHUNK + 23])
+    built, eager = build("f32"), reference(ids)
+    one, two = (check.native_logits(built, ids, len(ids), threads) for threads in (1, 2))
+    assert torch.equal(one, two)
+    assert (one - eager).abs().max() <= check.TOLERANCE
 
 
 def test_a_second_build_makes_nothing(s8):
@@ -106,6 +116,47 @@ def test_threads_change_no_token(s8, tokenizer):
     assert one.stdout == two.stdout
     assert "tokens/s" in one.stderr
     assert "kernel   qmm_f32_s8_" in one.stderr
+
+
+def test_timings(s8, tokenizer, tmp_path):
+    ids = tokenizer.encode(check.TEXT).ids[:150]
+    done = run(s8, "--timings", tmp_path / "timings", "--prefill", 140, "--threads", 2, ids=ids)
+    assert done.returncode == 0, done.stderr
+    timings = json.loads((tmp_path / "timings").read_text())
+    config = Config.of(libqmm.gguf.File(gguf_path()))
+    for phase, tokens, times in (("prefill", 140, 2), ("decode", 10, 10)):
+        of = timings[phase]
+        assert of["tokens"] == tokens
+        calls = {(m["n"], m["k"]): m["calls"] for m in of["matmuls"]}
+        head = {(config.vocabulary, config.width): 1 if phase == "prefill" else tokens}
+        assert calls == dict.fromkeys(config.matrices.values(), times * config.layers) | head
+        assert 0 < of["attention_ns"] + sum(m["ns"] for m in of["matmuls"]) < of["ns"] * timings["threads"]
+
+
+@pytest.mark.parametrize("prefill", [0, 3, 4])
+def test_timings_of_no_prompt_or_no_answer_are_refused(s8, tmp_path, prefill):
+    done = run(s8, "--timings", tmp_path / "timings", "--prefill", prefill, ids=[1, 2, 3])
+    assert done.returncode == 1
+    assert "--prefill from 1 to 2" in done.stderr
+
+
+def test_bench(tmp_path):
+    command = [sys.executable, Path(check.__file__).with_name("bench.py"), "--alone", "--rounds", "1", "--threads", "1"]
+    subprocess.run([*command, "--cpu", "native", "--out", tmp_path / "out.json"], check=True)
+    results = json.loads((tmp_path / "out.json").read_text())
+    names = ["smollm2/prefill:512/qmm_s8", "smollm2/decode:128/qmm_s8"]
+    for key in ("benchmarks", "shares"):
+        assert [row["name"] for row in results[key]] == names
+    for row in results["shares"]:
+        assert row["kernels"] + row["attention"] + row["rest"] == pytest.approx(1)
+        assert min(row["kernels"], row["attention"], row["rest"]) > 0
+
+
+def test_matrices_of_different_formats_do_not_become_one():
+    w = np.ones((4, 64), np.float32)
+    parts = [libqmm.quantize(w, 4, 32, "mins"), libqmm.quantize(w, 4, 32)]
+    with pytest.raises(ValueError, match="different formats can not be one"):
+        weights.stack(parts)
 
 
 def test_demo():

@@ -204,6 +204,12 @@ QMM_API qmm_status qmm_set_threads(const qmm_threads* threads);
 /** Returns the number of threads of the process default. */
 QMM_API int64_t qmm_num_threads(void);
 
+/**
+ * Runs task(arg, i) for i = 0 .. count-1, each once, on the threads of the process default, and returns when all are
+ * done: for what a host computes between matmuls. Calls of this library within a task run on its thread.
+ */
+QMM_API qmm_status qmm_run(qmm_task task, void* arg, int64_t count);
+
 /* ---- matmul ------------------------------------------------------------------------------------------------- */
 
 /**

@@ -27,7 +27,7 @@ from .extra_library import extra_library
 from .header import header
 from .lowering import copy_strided_weights, lower_ops
 from .names import is_c_name
-from .objects import write_object, write_shared_library
+from .objects import CPUS, write_object, write_shared_library
 
 __all__ = ["compile"]
 
@@ -37,12 +37,15 @@ def compile(
     output: str | Path,
     *,
     name: str = "forward",
+    cpu: str = "native",
 ) -> None:
-    """Compiles exported programs to native code for this CPU.
+    """Compiles exported programs to native code.
 
     program  one program, whose entry is called `name`; or several that share the output, by the names of their entries
     output   *.o: an object file to link with libqmm; *.so: a shared library, linked with the libqmm.so of this package.
              A C header that declares the entries, their shapes and who frees what is written beside it
+    cpu      "native": the CPU that compiles; or "x86-64", "x86-64-v2", "x86-64-v3" (AVX2) or "x86-64-v4" (AVX-512): all
+             of that level. What libqmm computes is up to libqmm, which looks at the CPU when it runs
 
     An argument that forward assigns to (`cache[:, pos:end] = k`) is written in place. Parameters and buffers become
     constants of the compiled code. Extents and integers that are dynamic in the program stay arguments.
@@ -66,6 +69,8 @@ def compile(
             raise ValueError(
                 f"{entry_name!r} can not name an entry; it must be an identifier of C, not one of libqmm's"
             )
+    if cpu not in CPUS:
+        raise ValueError(f"cpu is {cpu!r}; it must be one of {', '.join(map(repr, CPUS))}")
     if not programs:
         raise ValueError("there is no program to compile")
 
@@ -74,7 +79,7 @@ def compile(
     # In a folder beside the output, so that a compilation that fails leaves what was there before.
     with tempfile.TemporaryDirectory(prefix=".", dir=output.parent) as folder:
         code = Path(folder) / output.name
-        (write_object if output.suffix == ".o" else write_shared_library)(module, entries, code)
+        (write_object if output.suffix == ".o" else write_shared_library)(module, entries, code, cpu)
         code.with_suffix(".h").write_text(header(output.stem, entries))
         for path in (code, code.with_suffix(".h")):
             path.replace(output.with_name(path.name))

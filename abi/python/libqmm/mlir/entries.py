@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import sympy
 import torch
 from torch.export.graph_signature import OutputKind
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 from torch_mlir.dialects import arith, bufferization, linalg, memref
@@ -89,6 +90,7 @@ def import_entry(importer: FxImporter, name: str, program: torch.export.Exported
     graph, signature = program.graph, program.graph_signature
     _check_packed(program)
     _check_products(graph)
+    _assign_values(graph)
     for output in signature.output_specs:
         if output.kind == OutputKind.BUFFER_MUTATION:
             raise NotImplementedError(
@@ -156,6 +158,24 @@ def _check_products(graph: torch.fx.Graph) -> None:
             raise NotImplementedError(f"{node.target} of {', '.join(map(str, dtypes))} can not be compiled")
 
 
+def _assign_values(graph: torch.fx.Graph) -> None:
+    """Lets assignments take values as they are, unless they broadcast or convert them.
+
+    x[a:b] = value becomes slice, copy of the value to the shape of the slice, and slice_scatter. Where the slice has an
+    unknown extent, the copy would become a loop that may broadcast.
+    """
+    for node in graph.find_nodes(op="call_function", target=_aten.copy.default):
+        into, value = (argument.meta["val"] for argument in node.args[:2])
+        if into.dtype == value.dtype and into.dim() == value.dim() and all(map(_is_whole, into.shape, value.shape)):
+            node.replace_all_uses_with(node.args[1])
+            graph.erase_node(node)
+
+
+def _is_whole(into, extent) -> bool:
+    """Tells whether `extent` can be assigned to the extent `into` only if they are the same."""
+    return statically_known_true(extent != 1) or statically_known_true(into == extent)
+
+
 def _range(name: str, bounds: ValueRanges) -> str:
     return f"{bounds.lower} <= {name}" + ("" if bounds.upper in (int_oo, sympy.oo) else f" <= {bounds.upper}")
 
@@ -187,10 +207,11 @@ def keep_memory_apart(module: Module, entries: list[Entry]) -> None:
             values = list(end.operands)
             sources = values[: len(destinations)]
             with InsertionPoint(end):
-                # A result that is, or views, memory which the return is about to write has to leave it first.
+                # A result that is, or views, memory which the return is about to write has to leave it first; and one
+                # value has to be in two places at the end.
                 for i, value in enumerate(values):
                     others = destinations[:i] + destinations[i + 1 :] if i < len(sources) else destinations + sources
-                    if _viewed(value) in others:
+                    if _viewed(value) in [*others, *map(_viewed, sources[:i])]:
                         end.operands[i] = bufferization.alloc_tensor(value.type, [], copy=value)
                 for i, destination in enumerate(destinations):
                     end.operands[i] = bufferization.materialize_in_destination(

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from torch_mlir.dialects import linalg
 from torch_mlir.dialects.transform import interpreter
-from torch_mlir.ir import Attribute, InsertionPoint, IntegerAttr, IntegerType, Module, Operation, ShapedType, UnitAttr
+from torch_mlir.ir import (
+    Attribute,
+    Block,
+    InsertionPoint,
+    IntegerAttr,
+    IntegerType,
+    Module,
+    Operation,
+    ShapedType,
+    UnitAttr,
+)
 
 from .pipelines import run, walk
 
@@ -32,7 +42,7 @@ _TILE = """
         : (!transform.any_op) -> !transform.any_op
     transform.foreach %{op} : !transform.any_op {{
     ^bb0(%matmul: !transform.any_op):
-      %tiled, %loops:{count} = transform.structured.tile_using_for %matmul tile_sizes {sizes}
+      %tiled, %loops:{count} = transform.structured.tile_using_for %matmul tile_sizes {sizes} interchange = {order}
         : (!transform.any_op) -> (!transform.any_op, {types})
     }}"""
 
@@ -42,6 +52,7 @@ _VECTORIZE = """
     transform.structured.vectorize %tiles : !transform.any_op
     transform.apply_patterns to %functions {
       transform.apply_patterns.vector.cast_away_vector_leading_one_dim
+      transform.apply_patterns.vector.sink_ops
       transform.apply_patterns.vector.reduction_to_contract
       transform.apply_patterns.vector.transfer_permutation_patterns
       transform.apply_patterns.canonicalization
@@ -60,6 +71,7 @@ _LOWER_VECTORS = """
 
 def optimize_tensors(module: Module) -> None:
     """Before bufferization: tiles and vectorizes matmuls, fuses the rest."""
+    _widen_late(module)
     _relax_reductions(module)
     _tile(module)
     run(module, "func.func(scf-for-loop-peeling, scf-for-loop-canonicalization, canonicalize, cse)", "peeling loops")
@@ -88,6 +100,38 @@ def loop_over_strided_copies(module: Module) -> None:
                 operation.erase()
 
 
+def _widen_late(module: Module) -> None:
+    """Lets matmuls of few rows read a right side of a narrower type as it is, where the program widens it before.
+
+    They use each of its elements a few times only: widening them anew costs less than to write and read them once more.
+    """
+    with module.context, module.operation.location:
+        for operation in list(walk(module.operation)):
+            if operation.name in _MATMULS and _rows(operation) < _ROWS:
+                left, right, result = operation.operands
+                if _is_widening(right.owner):
+                    build = getattr(linalg, operation.name.removeprefix("linalg."))
+                    with InsertionPoint(operation), operation.location:
+                        product = build(left, right.owner.operands[0], outs=[result])
+                    operation.results[0].replace_all_uses_with(product)
+                    operation.erase()
+
+
+def _is_widening(operation: Operation) -> bool:
+    """Tells whether this widens a tensor element by element."""
+    if isinstance(operation, Block) or operation.name != "linalg.generic":
+        return False
+    body = [inner.name for inner in operation.regions[0].blocks[0].operations]
+    maps = {str(indexing_map) for indexing_map in operation.attributes["indexing_maps"]}
+    return body == ["arith.extf", "linalg.yield"] and len(operation.operands) == 2 and len(maps) == 1
+
+
+def _rows(matmul: Operation) -> int:
+    """Returns the rows of its tiles."""
+    extent = ShapedType(matmul.results[0].type).get_dim_size(_MATMULS[matmul.name] - 2)
+    return _ROWS if extent == ShapedType.get_dynamic_size() else max(1, min(_ROWS, extent))
+
+
 def _relax_reductions(module: Module) -> None:
     """Before fusion, which puts elementwise arithmetic, to be kept as it is, into the same loops."""
     with module.context:
@@ -109,15 +153,20 @@ def _tile(module: Module) -> None:
     with module.context:
         for operation in walk(module.operation):
             if operation.name in _MATMULS:
-                extent = ShapedType(operation.results[0].type).get_dim_size(_MATMULS[operation.name] - 2)
-                rows = _ROWS if extent == ShapedType.get_dynamic_size() else max(1, min(_ROWS, extent))
+                rows = _rows(operation)
                 operation.attributes["qmm.rows"] = IntegerAttr.get(IntegerType.get_signless(64), rows)
                 kinds.add((operation.name, rows))
     body = ""
     for i, (name, rows) in enumerate(sorted(kinds)):
         sizes = [1] * (_MATMULS[name] - 2) + [rows, _COLUMNS, _DEPTH]
         types = ", ".join(['!transform.op<"scf.for">'] * len(sizes))
-        body += _TILE.format(op=f"kind{i}", name=name, rows=rows, count=len(sizes), sizes=sizes, types=types)
+        # Accumulators stay in registers along the depth; a few rows rather read the right side once, as it lies there.
+        batch = len(sizes) - 3
+        inner = [0, 1, 2] if rows == _ROWS else [0, 2, 1]
+        order = [*range(batch), *(batch + i for i in inner)]
+        body += _TILE.format(
+            op=f"kind{i}", name=name, rows=rows, count=len(sizes), sizes=sizes, order=order, types=types
+        )
     _transform(module, body)
 
 

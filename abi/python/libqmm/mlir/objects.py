@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -17,10 +18,15 @@ from .entries import Entry
 from .pipelines import walk
 
 _PREFIX = "_mlir_ciface_"
+# What code may be generated for: this CPU, or any that has what a level of the x86-64 psABI asks for.
+CPUS = (
+    "native",
+    *(("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4") if platform.machine() in ("x86_64", "AMD64") else ()),
+)
 
 
-def write_object(module: Module, entries: list[Entry], path: Path) -> None:
-    """Writes position-independent code for this CPU. Only `_mlir_ciface_<entry>` is visible to the linker."""
+def write_object(module: Module, entries: list[Entry], path: Path, cpu: str) -> None:
+    """Writes position-independent code for one of CPUS. Only `_mlir_ciface_<entry>` is visible to the linker."""
     _check_translated(module)
     names = {_PREFIX + entry.symbol: _PREFIX + entry.name for entry in entries}
     with module.context:
@@ -31,6 +37,10 @@ def write_object(module: Module, entries: list[Entry], path: Path) -> None:
             elif not _is_declaration(function):
                 function.attributes["linkage"] = Attribute.parse("#llvm.linkage<internal>")
                 function.attributes["always_inline"] = UnitAttr.get()
+            if cpu != "native":
+                function.attributes["target_cpu"] = StringAttr.get(cpu)
+                # Beside those of `cpu`, none; without this, those of the CPU that compiles.
+                function.attributes["target_features"] = Attribute.parse("#llvm.target_features<[]>")
 
     try:
         engine = ExecutionEngine(module, opt_level=3, enable_object_dump=True, enable_pic=True)
@@ -50,12 +60,12 @@ def write_object(module: Module, entries: list[Entry], path: Path) -> None:
     _run([_tool("objcopy", "llvm-objcopy"), *keep, str(path)])
 
 
-def write_shared_library(module: Module, entries: list[Entry], path: Path) -> None:
+def write_shared_library(module: Module, entries: list[Entry], path: Path, cpu: str) -> None:
     """Links the object with libqmm's shared library, the one that this package loads."""
     library = _c.library_path
     with tempfile.TemporaryDirectory() as folder:
         code = Path(folder) / "entries.o"
-        write_object(module, entries, code)
+        write_object(module, entries, code, cpu)
         command = [_tool("cc", "gcc", "clang"), "-shared", "-Wl,-z,defs", "-o", str(path), str(code)]
         _run([*command, str(library), f"-Wl,-rpath,{library.parent}", "-lm"])
 

@@ -24,9 +24,9 @@ LINALG = """
 
 # Arguments and results of entries are dense: no offset, no strides.
 BUFFERIZE = """
-    func.func(empty-tensor-to-alloc-tensor),
+    eliminate-empty-tensors, func.func(empty-tensor-to-alloc-tensor),
     one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map},
-    func.func(canonicalize, cse)"""
+    inline, func.func(canonicalize, cse)"""
 
 # Results that are an argument written in place are dropped; every other one belongs to the caller.
 DEALLOCATE = """
