@@ -251,7 +251,7 @@ TEST_F(Threads, RunsEachTaskOnce) {
   const qmm_threads threads = hook(3);
   for (const bool in_pool : {true, false}) {
     ASSERT_EQ(in_pool ? qmm_set_num_threads(2) : qmm_set_threads(&threads), QMM_OK);
-    for (const size_t count : {0, 1, 2, 5, 100'000}) {
+    for (const size_t count : {size_t(0), size_t(1), size_t(2), size_t(5), size_t(100'000)}) {
       std::vector<int> runs(count);
       const qmm_task task = [](void* arg, int64_t i) {
         ++(*static_cast<std::vector<int>*>(arg))[static_cast<size_t>(i)];
