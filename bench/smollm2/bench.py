@@ -1,18 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures the native SmolLM2 beside llama.cpp: the same model file, tokens and threads.
-
-A prompt of 512 tokens (prefill), then 128 more one by one (decode), with the logits of the last token of the prompt and
-of each one after it. Each run is a process of its own, and the contenders take turns. llama.cpp runs with and without
-flash attention; what counts is the faster of the two. Its build is for AVX2, as libqmm's kernels are, and so is the
-compiled program unless --cpu says otherwise.
-
-Written as JSON:
-
-    conditions   of the run, as text
-    benchmarks   a row a run: name ("smollm2/prefill:512/qmm_s8", ".../llama_cpp"), threads, ns, tokens/s
-    shares       of libqmm, medians: name, threads, and the fractions "kernels", "attention" and "rest" (waiting, too)
-                 of the time of all threads; then "matmuls": n, k, calls, and ns a call, again of all threads
-"""
+"""Measures the native SmolLM2 beside llama.cpp: the same model file, tokens and threads. bench/README.md says how."""
 
 from __future__ import annotations
 
@@ -35,25 +22,25 @@ from build import Built, build
 from check import TEXT
 from checkpoint import gguf_path
 from libqmm.mlir.objects import CPUS
+from libqmm.ops import LHS_KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFILL, DECODE = 512, 128
-LLAMA_CPP = ("llama_cpp, flash attention", "llama_cpp")  # on, off
+LLAMA_CPP = {"llama_cpp, flash attention": "on", "llama_cpp": "off"}
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     threads = "1,2" if libqmm.max_threads() > 1 else "1"
     parser.add_argument("--threads", default=threads, help="thread counts, one after the other (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each contender (default %(default)s)")
-    parser.add_argument(
-        "--cpu", choices=CPUS, default=CPUS[-2] if len(CPUS) > 1 else CPUS[0], help="default %(default)s"
-    )
-    parser.add_argument("--lhs", default="s8", help="how activations meet the weights (default %(default)s)")
+    cpu = "x86-64-v3" if "x86-64-v3" in CPUS else "native"
+    parser.add_argument("--cpu", choices=CPUS, default=cpu, help="what to compile for (default %(default)s)")
+    lhs = "how activations meet the weights (default %(default)s)"
+    parser.add_argument("--lhs", choices=LHS_KINDS, default="s8", help=lhs)
     parser.add_argument("--alone", action="store_true", help="without llama.cpp")
-    parser.add_argument(
-        "--llama-python", default=ROOT / "build/peers-venv/bin/python", help="that has llama-cpp-python"
-    )
+    python = ROOT / "build/peers-venv/bin/python"
+    parser.add_argument("--llama-python", type=Path, default=python, help="that has llama-cpp-python")
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench/end_to_end.json", help="default %(default)s")
     return parser.parse_args()
 
@@ -69,7 +56,10 @@ def run_native(built: Built, ids: list[int], threads: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "timings.json"
         call([built.executable, built.weights, "--threads", threads, "--timings", out, "--prefill", PREFILL], ids)
-        return json.loads(out.read_text())
+        timings = json.loads(out.read_text())
+    if timings["threads"] != threads:
+        sys.exit(f"this process may use {timings['threads']} threads, not {threads}")
+    return timings
 
 
 def run_llama(python: Path, flash_attn: str, ids: list[int], threads: int) -> dict:
@@ -95,54 +85,52 @@ def speed(phase: dict) -> float:
     return phase["tokens"] / phase["ns"] * 1e9
 
 
-def fastest(measured: dict, count: int, phase: str, names: tuple[str, ...]) -> str:
-    return max(names, key=lambda name: statistics.median(speed(run[phase]) for run in measured[name, count]))
-
-
-def shares_of(runs: list[dict], phase: str) -> dict:
-    """Returns where the median time of a phase goes."""
-    phases, threads = [run[phase] for run in runs], runs[0]["threads"]
-    kernels = [sum(matmul["ns"] for matmul in p["matmuls"]) / (p["ns"] * threads) for p in phases]
-    attention = [p["attention_ns"] / (p["ns"] * threads) for p in phases]
-    matmuls = [
-        {
-            "n": same[0]["n"],
-            "k": same[0]["k"],
-            "calls": same[0]["calls"],
-            "ns": statistics.median(m["ns"] / m["calls"] for m in same),
-        }
-        for same in zip(*(p["matmuls"] for p in phases), strict=True)
-    ]
-    shares = {"kernels": statistics.median(kernels), "attention": statistics.median(attention)}
-    return {**shares, "rest": 1 - sum(shares.values()), "matmuls": matmuls}
-
-
-def summarize(measured: dict, threads: list[int], native: str) -> tuple[list[dict], list[dict]]:
-    """Returns the rows of "benchmarks" and of "shares", and prints them as a table."""
-    rows, shares = [], []
+def results_of(measured: dict[tuple[str, int], list[dict]], threads: list[int]) -> tuple[list[dict], list[dict]]:
+    """Returns the rows of "benchmarks", llama.cpp's those of its faster setting, and of "shares"."""
+    benchmarks, shares = [], []
     for phase, tokens in (("prefill", PREFILL), ("decode", DECODE)):
         for count in threads:
-            medians = {}
-            for name in (native, "llama_cpp"):
-                source = name
-                if name == "llama_cpp":
-                    if (name, count) not in measured:
-                        continue
-                    source = fastest(measured, count, phase, LLAMA_CPP)
-                for run in measured[source, count]:
-                    row = {"name": f"smollm2/{phase}:{tokens}/{name}", "threads": count, "ns": run[phase]["ns"]}
-                    rows.append({**row, "tokens/s": speed(run[phase]), "label": source})
-                medians[name] = statistics.median(speed(run[phase]) for run in measured[source, count])
-            of = shares_of(measured[native, count], phase)
-            shares.append({"name": f"smollm2/{phase}:{tokens}/{native}", "threads": count, **of})
-            text = ", ".join(f"{name} {value:.1f} tokens/s" for name, value in medians.items())
-            if "llama_cpp" in medians:
-                text += f", {medians[native] / medians['llama_cpp']:.2f} x"
-            parts = ", ".join(f"{part} {of[part]:.0%}" for part in ("kernels", "attention", "rest"))
-            print(f"{phase} of {tokens}, {count} threads: {text} ({parts})")
-            for m in of["matmuls"]:
-                print(f"    matmul by [{m['n']}, {m['k']}]: {m['calls']} calls of {m['ns'] / 1000:.1f} us")
-    return rows, shares
+
+            def median(name: str, phase=phase, count=count) -> float:
+                return statistics.median(speed(run[phase]) for run in measured[name, count])
+
+            native, *others = (name for name, of in measured if of == count)
+            for name in [native, max(others, key=median)] if others else [native]:
+                row = {"name": f"smollm2/{phase}:{tokens}/{name.split(',')[0]}", "threads": count, "label": name}
+                for run in measured[name, count]:
+                    benchmarks.append(row | {"ns": run[phase]["ns"], "tokens/s": speed(run[phase])})
+            name = f"smollm2/{phase}:{tokens}/{native}"
+            shares.append(
+                {"name": name, "threads": count} | shares_of([run[phase] for run in measured[native, count]], count)
+            )
+    return benchmarks, shares
+
+
+def shares_of(runs: list[dict], threads: int) -> dict:
+    """Returns which fractions of a phase's time the parts take, and how long a matmul takes: medians of runs."""
+    median = statistics.median
+    kernels = median(sum(matmul["ns"] for matmul in run["matmuls"]) / (run["ns"] * threads) for run in runs)
+    attention = median(run["attention_ns"] / (run["ns"] * threads) for run in runs)
+    matmuls = [
+        same[0] | {"ns": median(matmul["ns"] / matmul["calls"] for matmul in same)}
+        for same in zip(*(run["matmuls"] for run in runs), strict=True)
+    ]
+    return {"kernels": kernels, "attention": attention, "rest": 1 - kernels - attention, "matmuls": matmuls}
+
+
+def print_summary(benchmarks: list[dict], shares: list[dict]) -> None:
+    speeds = {}
+    for row in benchmarks:
+        speeds.setdefault((row["name"], row["threads"]), []).append(row["tokens/s"])
+    medians = {key: statistics.median(of) for key, of in speeds.items()}
+    for row in shares:
+        name, threads = row["name"], row["threads"]
+        native, llama = medians[name, threads], medians.get((f"{name.rsplit('/', 1)[0]}/llama_cpp", threads))
+        beside = f", llama.cpp {llama:.1f}: {native / llama:.2f} x" if llama else ""
+        parts = ", ".join(f"{part} {row[part]:.0%}" for part in ("kernels", "attention", "rest"))
+        print(f"{name}, {threads} threads: {native:.1f} tokens/s{beside} ({parts})")
+        for matmul in row["matmuls"]:
+            print(f"    [{matmul['n']}, {matmul['k']}]: {matmul['calls']} calls of {matmul['ns'] / 1000:.1f} us")
 
 
 def main() -> None:
@@ -153,7 +141,9 @@ def main() -> None:
     native = f"qmm_{options.lhs}"
     contenders = {native: lambda count: run_native(built, ids, count)}
     if not options.alone:
-        for name, flash_attn in zip(LLAMA_CPP, ("on", "off"), strict=True):
+        if not options.llama_python.exists():
+            sys.exit(f"{options.llama_python} is missing: ./dev bench --model installs it")
+        for name, flash_attn in LLAMA_CPP.items():
             contenders[name] = lambda count, flash_attn=flash_attn: run_llama(
                 options.llama_python, flash_attn, ids, count
             )
@@ -169,13 +159,13 @@ def main() -> None:
     }
     measured = measure(contenders, threads, options.rounds)
     if not options.alone:
-        run = measured[LLAMA_CPP[0], threads[0]][0]
+        run = measured[next(iter(LLAMA_CPP)), threads[0]][0]
         conditions["llama.cpp"] = f"llama-cpp-python {run['version']}; {run['system']}"
-    rows, shares = summarize(measured, threads, native)
+    benchmarks, shares = results_of(measured, threads)
+    print_summary(benchmarks, shares)
+    results = {"conditions": conditions, "benchmarks": benchmarks, "shares": shares}
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(
-        json.dumps({"conditions": conditions, "benchmarks": rows, "shares": shares}, indent=1) + "\n"
-    )
+    options.out.write_text(json.dumps(results, indent=1) + "\n")
     print(f"Written: {options.out}")
 
 

@@ -233,12 +233,21 @@ class Session {
         const auto k = matrix<CacheMatrix>(keys.aligned + head * keys.strides[0], kHeadDim, kContext);
         const auto v = matrix<CacheMatrix>(values.aligned + head * values.strides[0], kContext, kHeadDim);
         const Timer timer(profile.attention);
+        prefetch(k.aligned, kHeadDim, kContext, end);
+        prefetch(v.aligned, 1, 0, end * kHeadDim);
         program.attend(&rows, position_ + first, end, &k, &v);
       });
       for_each_part([&](int64_t first, int64_t, auto x, auto, auto) {
         program.finish(&x, first, &heads, &output, &gate_up, &down, &ffn_norm);
       });
     }
+  }
+
+  /// Asks memory for rows of a cache, for all at once, where the loops would have few requests under way.
+  static void prefetch(const CacheElement* cache, int64_t rows, int64_t row_stride, int64_t columns) {
+    constexpr int64_t kLine = 64 / sizeof(CacheElement);
+    for (int64_t row = 0; row < rows; row++)
+      for (int64_t i = 0; i < columns; i += kLine) __builtin_prefetch(cache + row * row_stride + i);
   }
 
   static constexpr int64_t kKeys = 16;  // a whole tile of keys

@@ -22,7 +22,7 @@ from torch_mlir.ir import Context, Module
 from ..ops import OPS
 from . import loops, pipelines
 from .entries import Entry, import_entry, keep_memory_apart, own_results
-from .exponential import expand_exp
+from .exponential import expand_exp, interleave_exp
 from .extra_library import extra_library
 from .header import header
 from .lowering import copy_strided_weights, lower_ops
@@ -111,3 +111,4 @@ def _to_llvm(module: Module, entries: list[Entry]) -> None:
     pipelines.run(module, pipelines.LOOPS, "lowering to loops")
     expand_exp(module)
     pipelines.run(module, pipelines.LLVM, "lowering to LLVM")
+    interleave_exp(module)

@@ -9,7 +9,7 @@ exponents are the halves of n + 2 * 127. The error is below 2 units in the last 
 from __future__ import annotations
 
 from torch_mlir.dialects import func
-from torch_mlir.ir import F32Type, FlatSymbolRefAttr, InsertionPoint, Module
+from torch_mlir.ir import Attribute, F32Type, FlatSymbolRefAttr, InsertionPoint, Module
 
 from .pipelines import walk
 
@@ -34,6 +34,18 @@ def expand_exp(module: Module) -> None:
         for operation in list(function.body.operations):
             operation.operation.detach_from_parent()
             module.body.append(operation)
+
+
+def interleave_exp(module: Module) -> None:
+    """In the LLVM dialect: lets innermost loops that call exp take two vectors at a time, which share its constants."""
+    with module.context:
+        callee = FlatSymbolRefAttr.get(_NAME)
+        twice = Attribute.parse("#llvm.loop_annotation<interleave = <count = 2 : i32>>")
+        for operation in walk(module.operation):
+            if operation.name == "llvm.call" and operation.attributes["callee"] == callee:
+                last = list(operation.block.operations)[-1].operation
+                if last.name == "llvm.br":  # back to the condition
+                    last.attributes["loop_annotation"] = twice
 
 
 def _function() -> str:
