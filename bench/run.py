@@ -31,20 +31,29 @@ QUICK = re.compile(
 LIBRARIES = ("libqmm", "openblas", "eigen", "onednn", "xnnpack")
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few shapes and rows, shorter: about a minute")
+def add_options(parser, *, quick, filtered, isa=""):
+    """Adds the options that the benchmarks of C++ and of Python have in common; the texts are what differs."""
+    parser.add_argument("--quick", action="store_true", help=quick)
     threads = "1,2" if len(os.sched_getaffinity(0)) > 1 else "1"
     parser.add_argument("--threads", default=threads, help="thread counts, one after the other (default %(default)s)")
-    parser.add_argument("--filter", default="", metavar="REGEX", help="only benchmarks whose name matches, and peaks")
+    parser.add_argument("--filter", default="", metavar="REGEX", help=filtered)
     parser.add_argument(
         "--isa",
         choices=("avx2", "native"),
         default="avx2",
-        help="what libraries see of the CPU: avx2 (default) hides what came after AVX2",
+        help=f"what libraries see of the CPU: avx2 (default) hides what came after AVX2{isa}",
+    )
+    parser.add_argument("--build-dir", type=Path, default=ROOT / "build/bench", help="default build/bench")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(
+        parser,
+        quick="a few shapes and rows, shorter: about a minute",
+        filtered="only benchmarks whose name matches, and peaks",
     )
     parser.add_argument("--openblas-core", metavar="NAME", help="OPENBLAS_CORETYPE (default: the fastest, by trial)")
-    parser.add_argument("--build-dir", type=Path, default=ROOT / "build/bench", help="default build/bench")
     parser.add_argument("--out", type=Path, help="default results.json in the build directory")
     return parser.parse_args()
 

@@ -22,7 +22,7 @@ sys.path[0] = str(BENCH)  # not this folder, whose openvino.py is not OpenVINO
 import report  # noqa: E402
 from peers.contenders import CONTENDERS  # noqa: E402
 from peers.processes import Workers, cpu_features, environment  # noqa: E402
-from run import cpu_model  # noqa: E402
+from run import add_options, cpu_model  # noqa: E402
 
 # Of bench/shapes.h.
 SHAPES = ((576, 576), (1536, 576), (576, 1536), (4096, 4096))
@@ -42,17 +42,12 @@ SETTLE_SECONDS = 0.02  # until the threads of the library that ran before have s
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="three cases: under two minutes")
-    threads = "1,2" if len(os.sched_getaffinity(0)) > 1 else "1"
-    parser.add_argument("--threads", default=threads, help="thread counts, one after the other (default %(default)s)")
-    parser.add_argument("--filter", default="", metavar="REGEX", help="only benchmarks whose name has a match")
-    parser.add_argument(
-        "--isa",
-        choices=("avx2", "native"),
-        default="avx2",
-        help="what libraries see of the CPU: avx2 (default) hides what came after AVX2; ggml is compiled for AVX2",
+    add_options(
+        parser,
+        quick="three cases: under two minutes",
+        filtered="only benchmarks whose name has a match",
+        isa="; ggml is compiled for AVX2",
     )
-    parser.add_argument("--build-dir", type=Path, default=BENCH.parent / "build/bench", help="default build/bench")
     parser.add_argument("--out", type=Path, help="default peers.json in the build directory")
     return parser.parse_args()
 
