@@ -9,7 +9,8 @@
 //   d[4][2]  int32 sums of the group (memory)  a       4 k of a row, in every lane
 // A step takes 8 vpmaddubsw + 8 vpaddw for 256 MAC, and 8 vpmaddwd + 8 vpaddd come every eight steps. Two multiply
 // ports bound it at 2 * 32 * 8/9 = 57 MAC/cycle (Zen, which has four vector pipes), three vector ports for all at 43
-// (Intel); the group's end comes on top.
+// (Intel). A group's end adds 5 a sum: at group 32 three ports bound it at 38. Measured in L1 on Sapphire Rapids: 41 per
+// channel, 38 at group 128, 33 at group 32.
 #include "avx2.h"
 
 namespace qmm::avx2 {
