@@ -160,10 +160,10 @@ QMM_INLINE void prefetch_sides(const Block& b, const Group& g, int64_t panel) {
   if (b.offset != Offset::Symmetric) prefetch(b.next_offsets, panel * b.panel_stride + g.index * offsets_size(b));
 }
 
-// Calls body for each group of the block, from the one with the index g on.
+// Calls body for each group of the block.
 template <class Body>
-QMM_INLINE void for_each_group(const Block& b, Body body, int64_t g = 0) {
-  for (int64_t k = g * b.group; k < b.k; ++g) {
+QMM_INLINE void for_each_group(const Block& b, Body body) {
+  for (int64_t k = 0, g = 0; k < b.k; ++g) {
     const int64_t end = k + b.group < b.k ? k + b.group : b.k;
     body(Group{g, k, end, g == 0 && b.resume, end == b.k && b.suspend});
     k = end;

@@ -14,6 +14,10 @@ namespace {
 template <bool Dense>
 QMM_INLINE __m256 load8(const float* x, int64_t stride, int64_t left) {
   if (Dense && left >= 8) return _mm256_loadu_ps(x);
+  if (Dense) {
+    const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_maskload_ps(x, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(left)), lanes));
+  }
   alignas(32) float values[8] = {};
   for (int64_t i = 0; i < 8 && i < left; ++i) values[i] = x[i * stride];
   return _mm256_load_ps(values);
