@@ -19,17 +19,18 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import FxImporter
 from torch_mlir.ir import Context, Module
 
-from ..ops import OPS
 from . import loops, pipelines
 from .entries import Entry, import_entry, keep_memory_apart, own_results
 from .exponential import expand_exp, interleave_exp
-from .extra_library import extra_library
 from .header import header
 from .lowering import copy_strided_weights, lower_ops
 from .names import is_c_name
 from .objects import CPUS, write_object, write_shared_library
 
-__all__ = ["compile"]
+__all__ = ["EXTRA_LIBRARY", "compile"]
+
+# For pipelines of torch-mlir, their option extra-library: shape, dtype and value semantics functions of our ops.
+EXTRA_LIBRARY = Path(__file__).with_name("libqmm.mlir")
 
 
 def compile(
@@ -94,10 +95,7 @@ def _import(programs: Mapping[str, torch.export.ExportedProgram]) -> tuple[Modul
 
 
 def _to_llvm(module: Module, entries: list[Entry]) -> None:
-    with tempfile.NamedTemporaryFile("w", suffix=".mlir") as library:
-        library.write(extra_library(OPS))
-        library.flush()
-        pipelines.run(module, pipelines.CONTRACT.format(extra_library=library.name), "decomposing the program")
+    pipelines.run(module, pipelines.CONTRACT.format(extra_library=EXTRA_LIBRARY), "decomposing the program")
     lower_ops(module)
     pipelines.run(module, pipelines.LINALG, "lowering to linalg")
     copy_strided_weights(module)
