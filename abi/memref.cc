@@ -11,9 +11,15 @@
 #include <cstdlib>
 
 #include "../runtime/error.h"
+#include "report.h"
 
-namespace qmm {
 namespace {
+
+using qmm::fail;
+using qmm::matmul_grouped;
+using qmm::matmul_packed;
+using qmm::report;
+using qmm::rows_packed;
 
 struct Handler {
   qmm_error_handler call;
@@ -58,7 +64,7 @@ qmm_status open(const char* function, const qmm_memref_i8_1d& packed, qmm_rhs* r
   QMM_TRY(check_dense(function, "packed", packed.sizes[0], packed.strides[0]));
   if (packed.sizes[0] < 0)
     return fail(QMM_INVALID_ARGUMENT, "%s: packed has %" PRId64 " bytes", function, packed.sizes[0]);
-  *rhs = sized<qmm_rhs>();
+  *rhs = qmm::sized<qmm_rhs>();
   return qmm_rhs_open(data(packed), static_cast<size_t>(packed.sizes[0]), rhs);
 }
 
@@ -84,24 +90,14 @@ qmm_status matmul(const char* function, const qmm_memref_f32_2d& x, qmm_matmul_a
 
 }  // namespace
 
-void report(qmm_status status) {
-  if (status == QMM_OK) return;
-  qmm_status none = QMM_OK;
-  sticky.compare_exchange_strong(none, status);
-  const Handler current = exchange_handler(nullptr);
-  if (current.call != nullptr) return current.call(current.context, status, qmm_last_error());
-  std::fprintf(stderr, "libqmm: %s\n", qmm_last_error());
-  std::abort();
-}
-
 template <class Sides>
-qmm_status matmul_grouped(const char* function, int32_t scale_dtype, const qmm_memref_f32_2d& x,
-                          const qmm_memref_i8_2d& codes, const Sides& scales, const qmm_memref_i8_2d& zeros,
-                          const Sides& mins, int64_t bits, int64_t group, int64_t lhs_kind,
-                          const qmm_memref_f32_2d& y) {
+qmm_status qmm::matmul_grouped(const char* function, int32_t scale_dtype, const qmm_memref_f32_2d& x,
+                               const qmm_memref_i8_2d& codes, const Sides& scales, const qmm_memref_i8_2d& zeros,
+                               const Sides& mins, int64_t bits, int64_t group, int64_t lhs_kind,
+                               const qmm_memref_f32_2d& y) {
   const bool has_zeros = zeros.sizes[0] > 0, has_mins = mins.sizes[0] > 0;
   if (has_zeros && has_mins) return fail(QMM_INVALID_ARGUMENT, "%s: give zeros or mins, not both", function);
-  auto desc = sized<qmm_rhs_desc>();
+  auto desc = qmm::sized<qmm_rhs_desc>();
   desc.n = codes.sizes[0];
   desc.k = x.sizes[1];
   desc.group = group;
@@ -124,7 +120,7 @@ qmm_status matmul_grouped(const char* function, int32_t scale_dtype, const qmm_m
   QMM_TRY(check("scales", scales, groups));
   if (has_zeros) QMM_TRY(check("zeros", zeros, groups));
   if (has_mins) QMM_TRY(check("mins", mins, groups));
-  auto weights = sized<qmm_weights>();
+  auto weights = qmm::sized<qmm_weights>();
   weights.codes = data(codes);
   weights.codes_stride = codes.strides[0];
   weights.scales = data(scales);
@@ -136,30 +132,30 @@ qmm_status matmul_grouped(const char* function, int32_t scale_dtype, const qmm_m
     weights.offsets = data(mins);
     weights.offsets_stride = mins.strides[0];
   }
-  auto args = sized<qmm_matmul_args>();
+  auto args = qmm::sized<qmm_matmul_args>();
   args.desc = &desc;
   args.weights = &weights;
   return matmul(function, x, args, desc, lhs_kind, y);
 }
 
-template qmm_status matmul_grouped(const char*, int32_t, const qmm_memref_f32_2d&, const qmm_memref_i8_2d&,
-                                   const qmm_memref_f32_2d&, const qmm_memref_i8_2d&, const qmm_memref_f32_2d&, int64_t,
-                                   int64_t, int64_t, const qmm_memref_f32_2d&);
-template qmm_status matmul_grouped(const char*, int32_t, const qmm_memref_f32_2d&, const qmm_memref_i8_2d&,
-                                   const qmm_memref_u16_2d&, const qmm_memref_i8_2d&, const qmm_memref_u16_2d&, int64_t,
-                                   int64_t, int64_t, const qmm_memref_f32_2d&);
+template qmm_status qmm::matmul_grouped(const char*, int32_t, const qmm_memref_f32_2d&, const qmm_memref_i8_2d&,
+                                        const qmm_memref_f32_2d&, const qmm_memref_i8_2d&, const qmm_memref_f32_2d&,
+                                        int64_t, int64_t, int64_t, const qmm_memref_f32_2d&);
+template qmm_status qmm::matmul_grouped(const char*, int32_t, const qmm_memref_f32_2d&, const qmm_memref_i8_2d&,
+                                        const qmm_memref_u16_2d&, const qmm_memref_i8_2d&, const qmm_memref_u16_2d&,
+                                        int64_t, int64_t, int64_t, const qmm_memref_f32_2d&);
 
-qmm_status matmul_packed(const qmm_memref_f32_2d& x, const qmm_memref_i8_1d& packed, int64_t lhs_kind,
-                         const qmm_memref_f32_2d& y) {
+qmm_status qmm::matmul_packed(const qmm_memref_f32_2d& x, const qmm_memref_i8_1d& packed, int64_t lhs_kind,
+                              const qmm_memref_f32_2d& y) {
   const char* function = "qmm_matmul_packed";
   qmm_rhs rhs;
   QMM_TRY(open(function, packed, &rhs));
-  auto args = sized<qmm_matmul_args>();
+  auto args = qmm::sized<qmm_matmul_args>();
   args.rhs = &rhs;
   return matmul(function, x, args, rhs.desc, lhs_kind, y);
 }
 
-qmm_status rows_packed(const qmm_memref_i64_1d& ids, const qmm_memref_i8_1d& packed, const qmm_memref_f32_2d& y) {
+qmm_status qmm::rows_packed(const qmm_memref_i64_1d& ids, const qmm_memref_i8_1d& packed, const qmm_memref_f32_2d& y) {
   const char* function = "qmm_rows_packed";
   qmm_rhs rhs;
   QMM_TRY(open(function, packed, &rhs));
@@ -172,45 +168,53 @@ qmm_status rows_packed(const qmm_memref_i64_1d& ids, const qmm_memref_i8_1d& pac
   return qmm_dequantize_rows(&rhs, data(ids), ids.sizes[0], data(y), y.strides[0]);
 }
 
-}  // namespace qmm
-
-void qmm_set_error_handler(qmm_error_handler new_handler, void* context) {
-  const qmm::Handler replacement = {new_handler, context};
-  qmm::exchange_handler(&replacement);
+void qmm::report(qmm_status status) {
+  if (status == QMM_OK) return;
+  qmm_status none = QMM_OK;
+  sticky.compare_exchange_strong(none, status);
+  const Handler current = exchange_handler(nullptr);
+  if (current.call != nullptr) return current.call(current.context, status, qmm_last_error());
+  std::fprintf(stderr, "libqmm: %s\n", qmm_last_error());
+  std::abort();
 }
 
-qmm_status qmm_sticky_status(void) { return qmm::sticky.exchange(QMM_OK); }
+void qmm_set_error_handler(qmm_error_handler new_handler, void* context) {
+  const Handler replacement = {new_handler, context};
+  exchange_handler(&replacement);
+}
+
+qmm_status qmm_sticky_status(void) { return sticky.exchange(QMM_OK); }
 
 void _mlir_ciface_qmm_matmul_packed(const qmm_memref_f32_2d* x, const qmm_memref_i8_1d* packed, int64_t lhs_kind,
                                     const qmm_memref_f32_2d* y) {
-  qmm::report(qmm::matmul_packed(*x, *packed, lhs_kind, *y));
+  report(matmul_packed(*x, *packed, lhs_kind, *y));
 }
 
 void _mlir_ciface_qmm_matmul_grouped_f32(const qmm_memref_f32_2d* x, const qmm_memref_i8_2d* codes,
                                          const qmm_memref_f32_2d* scales, const qmm_memref_i8_2d* zeros,
                                          const qmm_memref_f32_2d* mins, int64_t bits, int64_t group, int64_t lhs_kind,
                                          const qmm_memref_f32_2d* y) {
-  qmm::report(qmm::matmul_grouped("qmm_matmul_grouped_f32", QMM_F32, *x, *codes, *scales, *zeros, *mins, bits, group,
-                                  lhs_kind, *y));
+  report(
+      matmul_grouped("qmm_matmul_grouped_f32", QMM_F32, *x, *codes, *scales, *zeros, *mins, bits, group, lhs_kind, *y));
 }
 
 void _mlir_ciface_qmm_matmul_grouped_f16(const qmm_memref_f32_2d* x, const qmm_memref_i8_2d* codes,
                                          const qmm_memref_u16_2d* scales, const qmm_memref_i8_2d* zeros,
                                          const qmm_memref_u16_2d* mins, int64_t bits, int64_t group, int64_t lhs_kind,
                                          const qmm_memref_f32_2d* y) {
-  qmm::report(qmm::matmul_grouped("qmm_matmul_grouped_f16", QMM_F16, *x, *codes, *scales, *zeros, *mins, bits, group,
-                                  lhs_kind, *y));
+  report(
+      matmul_grouped("qmm_matmul_grouped_f16", QMM_F16, *x, *codes, *scales, *zeros, *mins, bits, group, lhs_kind, *y));
 }
 
 void _mlir_ciface_qmm_matmul_grouped_bf16(const qmm_memref_f32_2d* x, const qmm_memref_i8_2d* codes,
                                           const qmm_memref_u16_2d* scales, const qmm_memref_i8_2d* zeros,
                                           const qmm_memref_u16_2d* mins, int64_t bits, int64_t group, int64_t lhs_kind,
                                           const qmm_memref_f32_2d* y) {
-  qmm::report(qmm::matmul_grouped("qmm_matmul_grouped_bf16", QMM_BF16, *x, *codes, *scales, *zeros, *mins, bits, group,
-                                  lhs_kind, *y));
+  report(matmul_grouped("qmm_matmul_grouped_bf16", QMM_BF16, *x, *codes, *scales, *zeros, *mins, bits, group, lhs_kind,
+                        *y));
 }
 
 void _mlir_ciface_qmm_rows_packed(const qmm_memref_i64_1d* ids, const qmm_memref_i8_1d* packed,
                                   const qmm_memref_f32_2d* y) {
-  qmm::report(qmm::rows_packed(*ids, *packed, *y));
+  report(rows_packed(*ids, *packed, *y));
 }

@@ -20,7 +20,4 @@ qmm_status matmul_grouped(const char* function, int32_t scale_dtype, const qmm_m
 // y[i,:] = W[ids[i],:], W packed.
 qmm_status rows_packed(const qmm_memref_i64_1d& ids, const qmm_memref_i8_1d& packed, const qmm_memref_f32_2d& y);
 
-// Tells the error handler of a status that no caller looks at: what qmm_set_error_handler says.
-void report(qmm_status status);
-
 }  // namespace qmm

@@ -19,6 +19,7 @@
 #include "../runtime/arena.h"
 #include "../runtime/error.h"
 #include "memref.h"
+#include "report.h"
 #include "xla_ffi.h"
 
 namespace qmm {
@@ -291,13 +292,15 @@ qmm_status typed_rows_packed(const Call& call) {
   return run_rows_packed({widened, 1, count}, fold(packed), fold(y));
 }
 
-// Answers the question for the handler's version with the newest that both sides know.
+// Answers the question for the handler's version with the newest that both sides know, or else with its own, for XLA to
+// refuse.
 bool answer_metadata(const ffi::CallFrame& frame) {
   for (ffi::Extension* e = frame.extensions; e != nullptr; e = e->next)
     if (e->type == ffi::kMetadataExtension) {
+      const ffi::ApiVersion& theirs = frame.api->version;
       ffi::Metadata& metadata = *reinterpret_cast<ffi::MetadataExtension*>(e)->metadata;
       metadata.version.major = ffi::kMajor;
-      metadata.version.minor = std::min(frame.api->version.minor, ffi::kMinor);
+      metadata.version.minor = theirs.major == ffi::kMajor ? std::min(theirs.minor, ffi::kMinor) : ffi::kMinor;
       metadata.traits = 0;
       return true;
     }
@@ -312,15 +315,14 @@ ffi::ErrorCode error_code(qmm_status status) {
 
 XLA_FFI_Error* run_typed(const char* function, qmm_status (*run)(const Call&), XLA_FFI_CallFrame* given) {
   const auto& frame = *reinterpret_cast<const ffi::CallFrame*>(given);
+  const bool has_fields = frame.struct_size >= sizeof frame;
+  if (has_fields && answer_metadata(frame)) return nullptr;
   // Of another interface nothing is known, not even how to say so.
-  if (frame.struct_size < sizeof frame || frame.api->struct_size < sizeof *frame.api ||
-      frame.api->version.major != ffi::kMajor) {
-    const bool has_api = frame.struct_size >= sizeof frame;
+  if (!has_fields || frame.api->version.major != ffi::kMajor || frame.api->struct_size < sizeof *frame.api) {
     report(fail(QMM_UNSUPPORTED, "%s: a call frame of %zu bytes, API version %d; XLA's FFI of version 0 has %zu bytes",
-                function, frame.struct_size, has_api ? frame.api->version.major : -1, sizeof frame));
+                function, frame.struct_size, has_fields ? frame.api->version.major : -1, sizeof frame));
     return nullptr;
   }
-  if (answer_metadata(frame)) return nullptr;
   const qmm_status status =
       frame.stage == ffi::Stage::Execute
           ? run(Call(function, frame))

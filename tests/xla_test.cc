@@ -378,17 +378,21 @@ TEST(XlaTyped, RefusesWhatDoesNotFit) {
 }
 
 TEST(XlaTyped, TellsItsVersion) {
-  for (const auto& [theirs, ours] :
-       {std::pair(1, 1), std::pair(ffi::kMinor, ffi::kMinor), std::pair(99, ffi::kMinor)}) {
+  struct Versions {
+    int major, minor, answer;
+  };
+  for (const auto& [major, minor, answer] : {Versions{0, 1, 1}, Versions{0, ffi::kMinor, ffi::kMinor},
+                                             Versions{0, 99, ffi::kMinor}, Versions{1, 0, ffi::kMinor}}) {
     ffi::Metadata metadata = {sizeof metadata, {sizeof metadata.version, nullptr, -1, -1}, 7};
     ffi::MetadataExtension extension = {{sizeof extension, ffi::kMetadataExtension, nullptr}, &metadata};
     ffi::Extension other = {sizeof other, 77, &extension.base};
     Frame frame;
-    frame.version.minor = theirs;
+    frame.version.major = major;
+    frame.version.minor = minor;
     frame.extensions = &other;
     EXPECT_TRUE(fine(frame.call(qmm_xla_ffi_matmul_packed)));
     EXPECT_EQ(metadata.version.major, ffi::kMajor);
-    EXPECT_EQ(metadata.version.minor, ours);
+    EXPECT_EQ(metadata.version.minor, answer);
     EXPECT_EQ(metadata.traits, 0u);
   }
 }
