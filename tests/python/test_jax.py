@@ -11,14 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from jax.extend import backend
 from jaxlib import xla_client
 
 import contract
 import libqmm
 import libqmm.jax
+import libqmm.mlir
 from contract import assert_same_bits, random_weights
 from libqmm.jax import quantized_embedding, quantized_matmul, quantized_matmul_grouped
+from libqmm.torch import QuantizedLinear
 
 ROOT = Path(__file__).parents[2]
 LHS_KINDS = ("f32", "s8", "s8_token")
@@ -382,3 +385,64 @@ def test_the_binary_interface_is_that_of_jaxlib():
     includes = [f"-I{folder}" for folder in (ROOT, ROOT / "abi" / "include", jax.ffi.include_dir())]
     source = ROOT / "tests" / "python" / "xla_layout.cc"
     subprocess.run(["g++", "-std=c++20", "-fsyntax-only", *includes, str(source)], check=True)
+
+
+# ---- PyTorch to XLA --------------------------------------------------------------------------------------------------
+
+
+class Model(torch.nn.Module):
+    """All of the ops, with ordinary ones around them whose bits every compiler agrees on."""
+
+    def __init__(self, dtype=torch.float32):
+        super().__init__()
+        self.dtype = dtype
+        self.register_buffer("table", torch.from_numpy(packed_and_weights(8, "symmetric", n=30)[0]))
+        self.up = QuantizedLinear(torch.from_numpy(PACKED), torch.from_numpy(random_x(N)), "s8")
+        weights = random_weights(rng(2), 9, N, 4, N, "zeros")
+        self.codes, self.scales, self.zeros = (
+            torch.nn.Buffer(torch.from_numpy(a)) for a in (weights.codes, weights.scales, weights.zeros)
+        )
+
+    def forward(self, ids, scale):
+        x = torch.ops.quantized.embedding.packed(ids, self.table, K)
+        x = torch.relu(self.up(x * scale)).to(self.dtype)
+        y = torch.ops.quantized.matmul.grouped(x, self.codes, self.scales, self.zeros, 4, N)
+        return y + torch.tensor([1.0] * 9, dtype=self.dtype), x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_pytorch_model_by_xla(dtype):
+    model = Model(dtype)
+    arguments = torch.tensor([[3, 29, 0]]), torch.tensor([2.0])
+    want = model(*arguments)
+    program = torch.export.export(model, arguments)
+    text, _ = libqmm.mlir.stablehlo(program)
+    assert "dense_resource" not in text
+    assert [text.count(f"@{name}(") for name in ("qmm_rows_packed", "qmm_matmul_packed", "qmm_matmul_grouped")] == [
+        1,
+        1,
+        1,
+    ]
+    call = libqmm.jax.compile(program)
+    for got, eager in zip(call(*(argument.numpy() for argument in arguments)), want, strict=True):
+        assert_same_bits(np.asarray(got).astype(np.float32), eager.float().numpy())
+    with pytest.raises(ValueError, match=r"ids is int64 \[1, 2\]; it must be int64 \[1, 3\]"):
+        call(np.array([[1, 2]]), np.ones(1, np.float32))
+    with pytest.raises(ValueError, match="1 arguments; the program takes 2"):
+        call(np.array([[1, 2, 3]]))
+
+
+def test_what_xla_can_not_run_is_refused():
+    class Assigns(torch.nn.Module):
+        def forward(self, x):
+            x[0] = 1
+            return x
+
+    with pytest.raises(NotImplementedError, match="assigns to 'x'"):
+        libqmm.mlir.stablehlo(torch.export.export(Assigns(), (torch.zeros(2),)))
+    dynamic = {"x": {0: torch.export.Dim.DYNAMIC}}
+    program = torch.export.export(
+        QuantizedLinear(torch.from_numpy(PACKED)), (torch.zeros(3, K),), dynamic_shapes=dynamic
+    )
+    with pytest.raises(NotImplementedError, match=r"x is \[s\d+, 72\]; XLA takes tensors whose extents are known"):
+        libqmm.mlir.stablehlo(program)

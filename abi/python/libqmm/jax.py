@@ -16,15 +16,23 @@ not share them, the later one runs on its own thread.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import backend
 from jax.typing import ArrayLike
+from jaxlib import xla_client
 
 from . import _c, inspect
 from .ops import OPS, Choice, Op
 
-__all__ = ["quantized_embedding", "quantized_matmul", "quantized_matmul_grouped"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["compile", "quantized_embedding", "quantized_matmul", "quantized_matmul_grouped"]
 
 _OPS = {op.torch_name: op for op in OPS if op.callee}
 _DTYPES = {
@@ -89,6 +97,56 @@ def quantized_matmul_grouped(
 def quantized_embedding(ids: ArrayLike, packed: ArrayLike, k: int) -> jax.Array:
     """Returns the rows W[ids, :] of packed weights W[n, k], f32 [..., k], for ids int32 or int64 [...] in 0 .. n-1."""
     return _call("quantized::embedding.packed", ids=ids, packed=packed, k=k)
+
+
+def compile(program: torch.export.ExportedProgram) -> Callable[..., list[jax.Array]]:
+    """Compiles an exported PyTorch program for XLA's CPU client, through torch-mlir's StableHLO pipeline.
+
+    The function that is returned takes the program's tensor arguments as positional arrays, of their shapes and dtypes,
+    and returns its results as a flat list. It keeps the program's parameters and buffers, as arguments of what XLA
+    compiled. Our ops give the bits that they give in PyTorch's eager mode.
+
+    What libqmm.mlir.stablehlo says of programs that it can not lower holds here.
+    """
+    import torch  # here, as all that follows, because they need PyTorch and torch-mlir
+
+    from .mlir import stablehlo
+
+    def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+        tensor = tensor.detach().contiguous()
+        if tensor.dtype == torch.bfloat16:  # which numpy takes from JAX alone
+            return tensor.view(torch.int16).numpy().view(jnp.bfloat16)
+        return tensor.numpy()
+
+    client = backend.get_backend("cpu")
+    device = client.local_devices()[0]
+    options = xla_client.CompileOptions()
+    text, held = stablehlo(program)
+    executable = client.compile_and_load(text, xla_client.DeviceList((device,)), options)
+    weights = [_put(to_numpy(tensor), device) for tensor in held]
+    values = {node.name: node.meta["val"] for node in program.graph.find_nodes(op="placeholder")}
+    expected = {
+        name: (tuple(values[name].shape), to_numpy(torch.empty(0, dtype=values[name].dtype)).dtype)
+        for name in program.graph_signature.user_inputs
+    }
+
+    def call(*arguments: ArrayLike) -> list[jax.Array]:
+        if len(arguments) != len(expected):
+            raise ValueError(f"{len(arguments)} arguments; the program takes {len(expected)}")
+        given = [_put(argument, device) for argument in arguments]
+        for (name, (shape, dtype)), array in zip(expected.items(), given, strict=True):
+            if array.shape != shape or array.dtype != dtype:
+                raise ValueError(f"{name} is {array.dtype} {list(array.shape)}; it must be {dtype} {list(shape)}")
+        results = executable.execute_sharded([*weights, *given])
+        return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
+
+    return call
+
+
+def _put(array: ArrayLike, device: jax.Device) -> jax.Array:
+    """Returns an array on a device, its dtype kept: JAX would narrow 64 bits to 32."""
+    with jax.enable_x64(True):
+        return jax.device_put(array, device)
 
 
 def _call(name: str, **arguments) -> jax.Array:
