@@ -138,6 +138,18 @@ void fuzz_descriptor(Input& input) {
   if (message && message->rfind("qmm_", 0) != 0) std::abort();
 }
 
+size_t size_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::S8:
+    case Dtype::U8: return 1;
+    case Dtype::F16:
+    case Dtype::BF16: return 2;
+    case Dtype::F32:
+    case Dtype::S32: return 4;
+    default: return 8;
+  }
+}
+
 void fuzz_frame(Input& input) {
   const uint8_t target = input.take() % 3;
   const std::vector<uint8_t> packed = make_packed(input);
@@ -158,7 +170,7 @@ void fuzz_frame(Input& input) {
     if (changes()) extents.push_back(input.take() % 4);
     if (changes() && !extents.empty()) extents.pop_back();
     if (changes() && !extents.empty()) extents[input.take() % extents.size()] = input.take() % 70;
-    size_t size = 8;  // of the largest element
+    size_t size = size_of(dtype);
     for (const int64_t extent : extents) size = product({size, static_cast<uint64_t>(extent)});
     memory.push_back(allocate(input, size, &possible));
     if (possible) std::copy_n(content.begin(), std::min(content.size(), size), memory.back().get());
