@@ -75,6 +75,19 @@ def test_dynamic_rows_and_weights(tmp_path, lhs):
         same(compiled.forward([F32_2D], x, w), [model(x, w)])
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("lhs", ["f32", "s8"])
+def test_half_precision(tmp_path, lhs, dtype):
+    model = Matmul(lhs=lhs)
+    x, w = x_of(2, 3, 64) * torch.tensor([1, 1e-6, 1e-39])[:, None], packed()
+    x = x.to(dtype)
+    compiled = build(tmp_path, model, x, w, dynamic_shapes=({0: Dim.DYNAMIC}, None))
+    want = model(x, w)
+    if dtype == torch.bfloat16 and lhs == "f32":
+        assert (want[want != 0].abs() < torch.finfo(dtype).tiny).any()
+    same(compiled.forward([(dtype, 3)], x, w), [want])
+
+
 @pytest.mark.parametrize("shape", [(64,), (1, 64), (2, 3, 64), (2, 1, 3, 64), (0, 64)])
 def test_rank(tmp_path, shape):
     x, w, model = x_of(*shape), packed(), Matmul()
@@ -671,8 +684,8 @@ GROUPED = (
         ("[24,20],ui8", "[24,4],f32", r"scales \[24, 4\] must be \[24, 3\]"),
         ("[24,20],ui8", "[23,3],f32", r"scales \[23, 3\] must be \[24, 3\]"),
         ("[24,20],ui8", "[72],f32", r"scales has rank 1, shape \[72\]"),
-        ("[24,20],f32", "[24,3],f32", r"codes \[24, 20\] is f32"),
-        ("[24,20],ui8", "[24,3],f64", r"scales \[24, 3\] is f64"),
+        ("[24,20],f32", "[24,3],f32", "codes is f32; it must be u8"),
+        ("[24,20],ui8", "[24,3],f64", "scales is f64; it must be f32 or f16 or bf16"),
     ],
 )
 def test_the_lowering_refuses_shapes_that_do_not_fit(codes, scales, sentence):

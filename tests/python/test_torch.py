@@ -60,6 +60,20 @@ def test_eager_gives_the_bits_of_the_contract(lhs, bits, offset, scale_dtype):
     assert_same_bits(embedding.packed(ids, packed, K).numpy(), contract.dequantize(weights)[ids.numpy()])
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("lhs", LHS_KINDS)
+def test_half_precision_is_widened_and_rounded_once(lhs, dtype):
+    packed, weights = packed_and_weights(scale_dtype="f32")
+    x = (random_x(2, 3, 2 * K) * torch.tensor([1, 1e-6, 1e-39])[:, None]).to(dtype)[..., ::2]
+    want = contract.matmul(x.float().numpy().reshape(6, K), weights, lhs)
+    want = torch.from_numpy(want).to(dtype).reshape(2, 3, N)
+    for op, arguments in ((matmul.packed, (packed, N)), (matmul.grouped, tensors(weights))):
+        got = op(x, *arguments, lhs)
+        assert got.dtype == dtype
+        assert torch.equal(got, want)
+        assert op(x.to("meta"), *arguments, lhs).dtype == dtype
+
+
 def test_the_overload_of_pytorch_is_still_there():
     assert str(torch.ops.quantized.matmul.default._schema).startswith("quantized::matmul(Tensor qa, Tensor qb, float")
     for op in OPS:
@@ -246,7 +260,7 @@ def test_arguments_that_do_not_fit_are_refused():
     damaged[4] ^= 0x10
     for arguments, sentence in (
         ((x.double(), packed, N), "x is torch.float64; it must be torch.float32"),
-        ((x.bfloat16(), packed, N), "x is torch.bfloat16"),
+        ((x.long(), packed, N), "x is torch.int64; it must be torch.float32 or torch.float16 or torch.bfloat16"),
         ((x, packed.view(torch.int8), N), "packed is torch.int8"),
         ((x, packed, N + 1), rf"\[{N}, {K}\].*n = {N + 1}"),
         ((x, packed, -1), "n is -1"),
@@ -264,7 +278,7 @@ def test_arguments_that_do_not_fit_are_refused():
         with pytest.raises(ValueError, match=sentence):
             matmul.packed(*arguments)
     for arguments, sentence in (
-        ((x.half(), codes, scales, zeros, bits, group), "x is torch.float16"),
+        ((x.double(), codes, scales, zeros, bits, group), "x is torch.float64"),
         ((x, codes.view(torch.int8), scales, zeros, bits, group), "codes is torch.int8; it must be torch.uint8"),
         ((x[:, :36], codes, scales[:, :2], zeros[:, :2].view(torch.uint8), 8, 32), "zeros is torch.uint8"),
         ((x, codes, scales.double(), zeros, bits, group), "scales is torch.float64"),
@@ -306,7 +320,7 @@ def test_quantized_linear_from_linear(lhs):
     assert "bits=4, group=16, mins" in repr(quantized)
     assert QuantizedLinear.from_linear(torch.nn.Linear(8, 8, bias=False), group=8).bias is None
     half = QuantizedLinear.from_linear(linear.half(), 8, 64)
-    assert half(x).dtype == torch.float32
+    assert [half(x.to(dtype)).dtype for dtype in (torch.float32, torch.float16)] == [torch.float32, torch.float16]
 
 
 def test_quantized_linear_keeps_its_state(tmp_path):

@@ -5,7 +5,8 @@
     torch.ops.quantized.matmul.grouped(x, codes, scales, zeros, bits, group, mins=None, lhs="f32")
     torch.ops.quantized.embedding.packed(ids, packed, k)
 
-x is f32 [..., k] with any strides, the result f32 [..., n]. The default overload of quantized::matmul is PyTorch's own.
+x is f32, f16 or bf16 [..., k] with any strides, the result [..., n] of its dtype: x is widened, which is exact, and the
+result in f32 rounded once, to nearest even. The default overload of quantized::matmul is PyTorch's own.
 The ops work in eager mode, torch.compile and torch.export, on the CPU, with as many threads as libqmm.set_num_threads
 says. They are for inference: a backward pass through one raises NotImplementedError, and so does compiling one for
 training, outside torch.no_grad(). Arguments that do not fit raise ValueError with the library's sentence.
@@ -24,12 +25,21 @@ from .ops import OPS, Op, lhs_kind
 
 __all__ = ["QuantizedLinear", "load_gguf_linear"]
 
-_SCALE_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+_TORCH_DTYPES = {
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "u8": torch.uint8,
+    "i8": torch.int8,
+    "i64": torch.int64,
+}
+_DTYPES = {dtype: name for name, dtype in _TORCH_DTYPES.items()}
 
 
 class QuantizedLinear(nn.Module):
-    """y = x W^T + bias with packed weights, for inference: x f32 [..., in_features] -> f32 [..., out_features].
+    """y = x W^T + bias with packed weights, for inference: x [..., in_features] -> [..., out_features].
 
+    x       f32, f16 or bf16; the result has its dtype
     packed  uint8 tensor from libqmm.pack (torch.from_numpy does not copy it)
     bias    f32 [out_features] or None
     lhs     "f32", "s8" or "s8_token": how x meets the codes, see qmm_matmul in qmm.h
@@ -72,7 +82,7 @@ class QuantizedLinear(nn.Module):
                 f"the last extent of x must be {self.in_features}"
             )
         y = torch.ops.quantized.matmul.packed(x, self.packed, self.out_features, self.lhs)
-        return y if self.bias is None else y + self.bias
+        return y if self.bias is None else y + self.bias.to(y.dtype)
 
     def extra_repr(self) -> str:
         return (
@@ -111,7 +121,7 @@ def _matmul_grouped(
 ) -> Tensor:
     offset = "zeros" if zeros is not None else "mins" if mins is not None else "symmetric"
     offsets = zeros if zeros is not None else mins
-    desc = RhsDesc(codes.shape[0], x.shape[-1], bits, group, offset, _SCALE_DTYPES[scales.dtype])
+    desc = RhsDesc(codes.shape[0], x.shape[-1], bits, group, offset, _DTYPES[scales.dtype])
     codes, scales = _dense_rows(codes), _dense_rows(scales)
     offsets = None if offsets is None else _dense_rows(offsets)
     weights = _c.qmm_weights(
@@ -126,6 +136,8 @@ def _matmul_grouped(
 
 
 def _matmul(shape: tuple, x: Tensor, lhs: str, **rhs) -> Tensor:
+    dtype = x.dtype
+    x = x.float()
     y = x.new_empty(shape)
     rows = _c.fold_rows(x.shape, x.stride())
     if rows is None:
@@ -144,7 +156,7 @@ def _matmul(shape: tuple, x: Tensor, lhs: str, **rhs) -> Tensor:
             **rhs,
         )
     )
-    return y
+    return y.to(dtype)
 
 
 def _embedding_packed(shape: tuple, rhs: _c.qmm_rhs, ids: Tensor, packed: Tensor, k: int) -> Tensor:
@@ -174,43 +186,31 @@ def _shapes(args) -> list:
     return [tuple(arg.shape) if isinstance(arg, Tensor) else arg for arg in args]
 
 
-def _check_dtypes(op: Op, arguments: dict) -> None:
-    # Codes are bytes, at 8 bits those of signed numbers, in either dtype. 8-bit zeros must say that they are signed: an
-    # unsigned 128 would be taken for -128.
-    allowed = {
-        "x": (torch.float32,),
-        "packed": (torch.uint8,),
-        "ids": (torch.int64,),
-        "codes": (torch.uint8,) if arguments.get("bits") == 4 else (torch.int8, torch.uint8),
-        "zeros": (torch.int8, torch.uint8) if arguments.get("bits") == 4 else (torch.int8,),
-        "scales": tuple(_SCALE_DTYPES),
-        "mins": (arguments["scales"].dtype,) if "scales" in arguments else (),
-    }
-    for name, value in arguments.items():
-        if isinstance(value, Tensor) and value.dtype not in allowed[name]:
-            choice = " or ".join(map(str, allowed[name]))
-            raise ValueError(f"{op.torch_name}: {name} is {value.dtype}; it must be {choice}")
+def _spell(dtype: str) -> str:
+    return str(_TORCH_DTYPES.get(dtype, dtype))
 
 
 def _register(library: torch.library.Library, op: Op, compute) -> None:
     library.define(f"{op.name}.{op.overload}{op.schema}", tags=torch.Tag.pt2_compliant_tag)
-    overload = getattr(getattr(torch.ops.quantized, op.name), op.overload)
-    names = [argument.name for argument in overload._schema.arguments]
 
-    def check(args) -> tuple:
-        """Returns the shape of the result."""
-        shape = op.shape(*_shapes(args))
-        _check_dtypes(op, dict(zip(names, args, strict=False)))  # arguments left at their default are not passed
-        return shape
+    def check(args) -> tuple[tuple, torch.dtype]:
+        """Returns the shape and dtype of the result."""
+        shape = op.shape(*_shapes(args))  # arguments left at their default are not passed
+        arguments = op.bind(*args)
+        tensors = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
+        dtypes = {name: _DTYPES.get(tensor.dtype, str(tensor.dtype)) for name, tensor in tensors.items()}
+        op.check_dtypes(arguments, dtypes, _spell)
+        return shape, _TORCH_DTYPES[dtypes.get(op.result_dtype, op.result_dtype)]
 
     def fake(*args):
-        return args[0].new_empty(check(args), dtype=torch.float32)
+        shape, dtype = check(args)
+        return args[0].new_empty(shape, dtype=dtype)
 
     def cpu(*args):
-        shape = check(args)
-        if op.check_packed is None:
+        shape, _ = check(args)
+        if op.requires_of_packed is None:
             return compute(shape, *args)
-        at = names.index("packed")
+        at = list(op.arguments).index("packed")
         packed = args[at].contiguous()
         return compute(shape, open_packed(op, packed, _shapes(args)), *args[:at], packed, *args[at + 1 :])
 

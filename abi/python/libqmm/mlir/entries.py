@@ -6,7 +6,6 @@ An entry writes the arguments that the program assigns to, in place, and no othe
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 
 import sympy
@@ -128,12 +127,12 @@ def _check_packed(program: torch.export.ExportedProgram) -> None:
         **signature.inputs_to_buffers,
         **signature.inputs_to_lifted_tensor_constants,
     }
-    ops = {op.torch_name: op for op in OPS if op.check_packed}
+    ops = {op.torch_name: op for op in OPS if op.requires_of_packed}
     for node in program.graph.nodes:
         op = ops.get(node.target.name() if isinstance(node.target, torch._ops.OpOverload) else None)
         if op is None:
             continue
-        arguments = inspect.signature(op.shape).bind(*node.args, **node.kwargs).arguments
+        arguments = op.bind(*node.args, **node.kwargs)
         packed = arguments["packed"]
         while packed.target in _SAME:
             packed = packed.args[0]

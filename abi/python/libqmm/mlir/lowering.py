@@ -12,12 +12,12 @@ The entry point sees the offset and strides of its arguments: views of x are pas
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from dataclasses import dataclass
 
 from torch_mlir.dialects import arith, bufferization, func, tensor
+from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.ir import (
     BlockArgument,
     FlatSymbolRefAttr,
@@ -38,9 +38,10 @@ from ..ops import LHS_KINDS, OPS, Op
 from .entries import VIEWS
 from .pipelines import walk
 
-_OPS = {op.mlir_name: op for op in OPS}
+_OPS = {name: op for op in OPS for name in op.mlir_names}
 _WRAPPER = ".tensors"  # how the names of wrappers end
 _ROWS = "?x?xf32"  # the result of every entry point
+_SCALAR_TYPES = {"f16": 5, "f32": 6, "bf16": 15}  # of torch, by number
 
 
 def lower_ops(module: Module) -> None:
@@ -96,28 +97,41 @@ class _VTensor:
     """What a `!torch.vtensor` type says."""
 
     shape: tuple  # None where an extent is not known
-    element: str  # of the builtin tensor: without a sign
+    dtype: str  # as the table of ops spells it
 
     @classmethod
     def parse(cls, type: Type) -> _VTensor | None:
-        match = re.fullmatch(r"!torch\.vtensor<\[([?\d,]*)\],[us]?(\w+)>", str(type))
+        match = re.fullmatch(r"!torch\.vtensor<\[([?\d,]*)\],(\w+)>", str(type))
         if match is None:
             return None
         extents = filter(None, match[1].split(","))
-        return cls(tuple(None if extent == "?" else int(extent) for extent in extents), match[2])
+        dtype = re.sub("^s(?=i)|(?<=^u)i", "", match[2])  # "si8" is "i8", "ui8" is "u8"
+        return cls(tuple(None if extent == "?" else int(extent) for extent in extents), dtype)
+
+    @property
+    def torch_type(self) -> Type:
+        dtype = re.sub("^i", "si", self.dtype).replace("u", "ui")
+        extents = ",".join("?" if extent is None else str(extent) for extent in self.shape)
+        return Type.parse(f"!torch.vtensor<[{extents}],{dtype}>")
 
 
 def _lower(operation: Operation, op: Op, wrappers: dict[str, str]) -> None:
-    operands = dict(zip(inspect.signature(op.shape).parameters, operation.operands, strict=True))
+    if len(operation.operands) != len(op.arguments):
+        raise ValueError(f"{op.torch_name}: {len(operation.operands)} operands; it takes {len(op.arguments)}")
+    operands = dict(zip(op.arguments, operation.operands, strict=True))
     types = {name: _VTensor.parse(value.type) for name, value in operands.items()}
     known = {name: types[name].shape if types[name] else _constant(op, name, operands[name]) for name in operands}
     shape = op.shape(**known)
-    scale_type = _check_elements(op, types)
+    dtypes = {name: type.dtype for name, type in types.items() if type}
+    op.check_dtypes(known, dtypes)
 
     with InsertionPoint(operation), operation.location:
+        specs = {name: _spec(op, name, known, dtypes) for name in op.memrefs}
         tensors = {
-            name: _to_builtin(operands[name], types[name]) if types[name] else _absent(spec, scale_type)
-            for name, spec in op.memrefs.items()
+            name: _to_builtin(operands[name], types[name], op.memrefs[name].passed_as)
+            if types[name]
+            else tensor.empty([0, 0], Type.parse(_dtype(spec)))
+            for name, spec in specs.items()
         }
         first, second = list(tensors)[:2]
         rows = tensors[first]  # its leading extents are those of the result
@@ -126,27 +140,41 @@ def _lower(operation: Operation, op: Op, wrappers: dict[str, str]) -> None:
         # Only canonical weights leave this extent unknown: the rows of their codes.
         columns = _dim(tensors[second], 0) if shape[-1] is None else arith.constant(IndexType.get(), shape[-1])
 
-        callee = op.callee + (f"_{scale_type}" if scale_type else "")
-        specs = [spec.replace("T", scale_type) for spec in op.memrefs.values()]
-        wrappers[callee] = _wrapper(callee, specs, len(op.scalars))
+        callee = op.callee.format(**dtypes)
+        wrappers[callee] = _wrapper(callee, list(specs.values()), len(op.scalars))
         call = func.CallOp(
             [Type.parse(f"tensor<{_ROWS}>")],
             FlatSymbolRefAttr.get(callee + _WRAPPER),
             [
-                *(
-                    tensor.cast(Type.parse(f"tensor<{spec}>"), value)
-                    for spec, value in zip(specs, tensors.values(), strict=True)
-                ),
+                *(tensor.cast(Type.parse(f"tensor<{specs[name]}>"), value) for name, value in tensors.items()),
                 *(_int64(LHS_KINDS.get(known[name], known[name])) for name in op.scalars),
                 columns,
             ],
         )
         result = _unfold(call.result, rows, len(leading), shape[-1])
-        result = Operation.create(
-            "torch_c.from_builtin_tensor", results=[operation.results[0].type], operands=[result]
-        ).result
+        result = _from_builtin(op, result, dtypes.get(op.result_dtype, op.result_dtype), operation.results[0].type)
     operation.results[0].replace_all_uses_with(result)
     operation.erase()
+
+
+def _spec(op: Op, name: str, arguments: dict, dtypes: dict[str, str]) -> str:
+    """Returns how MLIR spells what the entry point takes for a tensor: "?x?xf32"."""
+    dtype = op.memrefs[name].passed_as or dtypes.get(name) or op.allowed_dtypes(name, arguments, dtypes)[0]
+    return "?x" * op.memrefs[name].rank + dtype.replace("u", "i")
+
+
+def _dtype(spec: str) -> str:
+    return spec.rsplit("x", 1)[1]
+
+
+def _spec(op: Op, name: str, arguments: dict, dtypes: dict[str, str]) -> str:
+    """Returns how MLIR spells what the entry point takes for a tensor: "?x?xf32"."""
+    dtype = op.memrefs[name].passed_as or dtypes.get(name) or op.allowed_dtypes(name, arguments, dtypes)[0]
+    return "?x" * op.memrefs[name].rank + dtype.replace("u", "i")
+
+
+def _element(spec: str) -> Type:
+    return Type.parse(spec.rsplit("x", 1)[1])
 
 
 def _constant(op: Op, name: str, value: Value):
@@ -157,24 +185,6 @@ def _constant(op: Op, name: str, value: Value):
     if owner is None or not owner.name.startswith("torch.constant."):
         raise ValueError(f"{op.torch_name}: {name} is computed by the model; it must be a constant")
     return owner.attributes["value"].value
-
-
-def _check_elements(op: Op, types: dict[str, _VTensor | None]) -> str:
-    """Checks the element types against the table. Returns that of the scales, "" where the op has none."""
-    scale_type = ""
-    for name, spec in op.memrefs.items():
-        if types[name] is None:
-            continue
-        element = types[name].element
-        allowed = (spec.rsplit("x", 1)[1],)
-        if allowed == ("T",):
-            allowed = (scale_type,) if scale_type else ("f32", "f16", "bf16")
-            scale_type = element
-        if element not in allowed:
-            raise ValueError(
-                f"{op.torch_name}: {name} {list(types[name].shape)} is {element}; it must be {' or '.join(allowed)}"
-            )
-    return scale_type
 
 
 def _int64(value: int) -> Value:
@@ -189,14 +199,40 @@ def _ranked(shape, element: Type) -> RankedTensorType:
     return RankedTensorType.get([ShapedType.get_dynamic_size() if d is None else d for d in shape], element)
 
 
-def _to_builtin(value: Value, type: _VTensor) -> Value:
-    builtin = _ranked(type.shape, Type.parse(type.element))
+def _to_builtin(value: Value, type: _VTensor, passed_as: str) -> Value:
+    """Returns the builtin tensor, of the dtype in which it is passed if that is another."""
+    if passed_as and passed_as != type.dtype:
+        type = _VTensor(type.shape, passed_as)
+        value = _convert(value, type)
+    builtin = _ranked(type.shape, Type.parse(type.dtype.replace("u", "i")))
     return Operation.create("torch_c.to_builtin_tensor", results=[builtin], operands=[value]).result
 
 
-def _absent(spec: str, scale_type: str) -> Value:
-    """A tensor of extent 0, which the entry point takes for an argument that is not given."""
-    return tensor.empty([0, 0], Type.parse(spec.rsplit("x", 1)[1].replace("T", scale_type)))
+def _from_builtin(op: Op, value: Value, dtype: str, type: Type) -> Value:
+    """Returns the torch tensor of `dtype` as a value of `type`."""
+    extents = [None if value.type.is_dynamic_dim(i) else extent for i, extent in enumerate(value.type.shape)]
+    passed, returned = _VTensor(tuple(extents), str(value.type.element_type)), _VTensor(tuple(extents), dtype)
+    value = Operation.create("torch_c.from_builtin_tensor", results=[passed.torch_type], operands=[value]).result
+    if dtype != passed.dtype:
+        value = _convert(value, returned)
+    if type == returned.torch_type:
+        return value
+    declared = _VTensor.parse(type)
+    if (
+        declared is None
+        or declared.dtype != dtype
+        or len(declared.shape) != len(extents)
+        or any(None not in pair and pair[0] != pair[1] for pair in zip(declared.shape, extents, strict=True))
+    ):
+        raise ValueError(f"{op.torch_name}: the result is {returned.torch_type}; the module says {type}")
+    return torch_dialect.tensor_static_info_cast(type, value)
+
+
+def _convert(value: Value, type: _VTensor) -> Value:
+    """Converts a torch tensor of floats to the dtype of `type`."""
+    no = torch_dialect.constant_bool(False)
+    dtype = torch_dialect.constant_int(_SCALAR_TYPES[type.dtype])
+    return torch_dialect.aten_to_dtype(type.torch_type, value, dtype, no, no, torch_dialect.constant_none())
 
 
 def _fold(value: Value, leading: int) -> Value:

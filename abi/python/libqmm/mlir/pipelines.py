@@ -33,7 +33,8 @@ DEALLOCATE = """
     drop-equivalent-buffer-results{modify-public-functions=1},
     buffer-deallocation-pipeline, convert-bufferization-to-memref"""
 
-LOOPS = "func.func(convert-linalg-to-loops)"
+# Half precision by integer arithmetic: instructions for bf16 flush denormals.
+LOOPS = "func.func(convert-linalg-to-loops, arith-expand{include-bf16=true})"
 
 LLVM = """
     convert-vector-to-scf, convert-scf-to-cf, expand-strided-metadata, lower-affine,

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The table of ops, and what is generated of it, against each other."""
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+from libqmm.ops import OPS, Choice, Tensor
+
+ROOT = Path(__file__).parents[2]
+PACKED, GROUPED, EMBEDDING = OPS[:3]
+
+
+def test_generated_files_are_not_stale():
+    subprocess.run([sys.executable, ROOT / "abi/mlir/generate.py", "--check"], check=True)
+
+
+def cases():
+    """Arguments of the ops by name, tensors as (dtype, shape): what fits, and what differs from it in one or two."""
+    xs = [("f32", (3, 72)), ("f16", (72,)), ("bf16", (2, None, 72)), ("f32", (None, None)), ("f32", (0, 72))]
+    xs += [("f64", (3, 72)), ("f32", ()), ("i8", (3, 72)), ("f32", (3, 70)), ("f32", (3, 0))]
+    blobs = [("u8", (100,)), ("u8", (None,)), ("i8", (100,)), ("u8", (10, 10)), ("u8", ())]
+    for x, packed, n, lhs in itertools.product(xs, blobs, (20, 0, -1), ("f32", "s8", "s8_token", "s4", "")):
+        yield PACKED, {"x": x, "packed": packed, "n": n, "lhs": lhs}
+    ids = [("i64", ()), ("i64", (3, None)), ("i32", (3,)), ("f32", (3,))]
+    for which, packed, k in itertools.product(ids, blobs, (72, 0, -3)):
+        yield EMBEDDING, {"ids": which, "packed": packed, "k": k}
+
+    fits = {
+        "x": ("f32", (3, 72)),
+        "codes": ("u8", (20, 36)),
+        "scales": ("f16", (20, 3)),
+        "zeros": ("i8", (20, 3)),
+        "bits": 4,
+        "group": 32,
+        "mins": None,
+        "lhs": "s8",
+    }
+    matrices = [(20, 3), (None, None), (20, 2), (19, 3), (20,), (20, 9)]
+    others = {
+        "x": xs,
+        "codes": [("u8", (20, 36)), ("i8", (20, 72)), ("u8", (20, 35)), ("u8", (None, None)), ("u8", (7,))],
+        "scales": [(dtype, shape) for dtype in ("f16", "bf16", "f64") for shape in matrices],
+        "zeros": [None, *((dtype, shape) for dtype in ("i8", "u8", "i64") for shape in matrices)],
+        "bits": [4, 8, 0, 3, -4],
+        "group": [32, 8, 72, 80, 12, 0, -8, 2**62],
+        "mins": [None, *((dtype, shape) for dtype in ("f16", "f32") for shape in matrices)],
+        "lhs": ["f32", "S8"],
+    }
+    for first, second in itertools.combinations(fits, 2):
+        for a, b in itertools.product(others[first], others[second]):
+            yield GROUPED, {**fits, first: a, second: b}
+
+
+def call(op, arguments):
+    """What the table makes of the arguments: a sentence, or the call as ops_driver.cc prints it."""
+    shapes = {name: a[1] if isinstance(a, tuple) else a for name, a in arguments.items()}
+    dtypes = {name: a[0] for name, a in arguments.items() if isinstance(a, tuple)}
+    try:
+        shape = op.shape(**shapes)
+        op.check_dtypes(arguments, dtypes)
+    except ValueError as error:
+        return str(error)
+    names = list(op.arguments)
+    words = [op.callee.format(**dtypes)]
+    for name, tensor in op.memrefs.items():
+        passed = tensor.passed_as or dtypes.get(name) or op.allowed_dtypes(name, arguments, dtypes)[0]
+        words.append(f"{names.index(name)}:{tensor.rank}{passed.replace('u', 'i')}")
+    for name in op.scalars:
+        argument = op.arguments[name]
+        words.append(str(argument.numbers[arguments[name]] if isinstance(argument, Choice) else arguments[name]))
+    extents = ["?" if extent is None else str(extent) for extent in shape]
+    return " ".join([*words, "->", *extents, dtypes.get(op.result_dtype, op.result_dtype)])
+
+
+def spell(argument):
+    """An argument as ops_driver.cc reads it."""
+    if argument is None:
+        return "none"
+    if isinstance(argument, str):
+        return f"'{argument}'"
+    if isinstance(argument, int):
+        return str(argument)
+    dtype, shape = argument
+    return f"{dtype}[{','.join('?' if extent is None else str(extent) for extent in shape)}]"
+
+
+def test_the_table_in_cpp_says_the_same(tmp_path):
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+    subprocess.run(["c++", *flags, ROOT / "tests/ops_driver.cc", "-o", tmp_path / "driver"], check=True)
+    given, names = [], {op.torch_name: itertools.cycle(op.mlir_names) for op in OPS}
+    for op, arguments in cases():
+        given.append((op, arguments, " ".join([next(names[op.torch_name]), *map(spell, arguments.values())])))
+    lines = "\n".join(line for *_, line in given)
+    printed = subprocess.run([tmp_path / "driver"], input=lines, capture_output=True, text=True, check=True).stdout
+    for got, (op, arguments, line) in zip(printed.splitlines(), given, strict=True):
+        assert got == call(op, arguments), line
+
+
+def test_every_name_is_declared():
+    """What a row says stands in its arguments."""
+    for op in OPS:
+        assert set(op.call.split()) <= set(op.arguments)
+        assert all(isinstance(op.arguments[name], Tensor) for name in op.memrefs)
+        assert op.result_dtype in {*op.arguments, "f32"}
