@@ -10,10 +10,12 @@
 
 #include "../runtime/error.h"
 #include "qmm/qmm.h"
+#include "report.h"
 
 namespace {
 
 using qmm::fail;
+using qmm::report;
 
 struct Handler {
   qmm_error_handler call;
@@ -30,16 +32,6 @@ Handler exchange_handler(const Handler* replacement) {
   if (replacement != nullptr) handler = *replacement;
   pthread_mutex_unlock(&handler_mutex);
   return current;
-}
-
-void report(qmm_status status) {
-  if (status == QMM_OK) return;
-  qmm_status none = QMM_OK;
-  sticky.compare_exchange_strong(none, status);
-  const Handler current = exchange_handler(nullptr);
-  if (current.call != nullptr) return current.call(current.context, status, qmm_last_error());
-  std::fprintf(stderr, "libqmm: %s\n", qmm_last_error());
-  std::abort();
 }
 
 // An enumerator of the C structs; what does not fit becomes one that they refuse.
@@ -164,6 +156,16 @@ qmm_status rows_packed(const qmm_memref_i64_1d& ids, const qmm_memref_i8_1d& pac
 }
 
 }  // namespace
+
+void qmm::report(qmm_status status) {
+  if (status == QMM_OK) return;
+  qmm_status none = QMM_OK;
+  sticky.compare_exchange_strong(none, status);
+  const Handler current = exchange_handler(nullptr);
+  if (current.call != nullptr) return current.call(current.context, status, qmm_last_error());
+  std::fprintf(stderr, "libqmm: %s\n", qmm_last_error());
+  std::abort();
+}
 
 void qmm_set_error_handler(qmm_error_handler new_handler, void* context) {
   const Handler replacement = {new_handler, context};
