@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 
 import libqmm
+import libqmm.torch
+from compiled import Compiled
 from libqmm import _c
 
 ROOT = Path(__file__).parents[2]
@@ -16,13 +19,13 @@ README = (ROOT / "README.md").read_text()
 LIBRARY = _c.library_path
 
 
-def example(language: str) -> str:
-    (block,) = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-    return block
+def examples(section: str, language: str) -> list[str]:
+    (text,) = re.findall(rf"^#+ {section}\n(.*?)(?=^##|\Z)", README, re.DOTALL | re.MULTILINE)
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 def test_c_example(tmp_path):
-    (tmp_path / "example.c").write_text(example("c"))
+    (tmp_path / "example.c").write_text(examples("From C", "c")[0])
     include = ROOT / "abi" / "include"
     flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{include}", f"-Wl,-rpath,{LIBRARY.parent}"]
     subprocess.run(["cc", *flags, "example.c", str(LIBRARY), "-o", "example"], cwd=tmp_path, check=True)
@@ -35,7 +38,21 @@ def test_c_example(tmp_path):
     assert printed == "{:g} {:g} {:g} ...\n".format(*y[0])
 
 
+def run_python(folder, section):
+    for text in examples(section, "python"):
+        subprocess.run([sys.executable, "-c", text], cwd=folder, check=True)
+
+
 def test_python_example(tmp_path):
-    subprocess.run([sys.executable, "-c", example("python")], cwd=tmp_path, check=True)
+    run_python(tmp_path, "From PyTorch")
     assert (tmp_path / "linear.so").exists()
     assert "_mlir_ciface_forward" in (tmp_path / "linear.h").read_text()
+
+
+def test_torch_mlir_examples(tmp_path):
+    run_python(tmp_path, "torch-mlir")
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made == {"matmul.so", "matmul.h", "linear.so", "linear.h", "linear.packed"}
+    weights = torch.from_numpy(libqmm.pack(libqmm.quantize(np.ones((1536, 576), np.float32))))
+    (y,) = Compiled(tmp_path / "matmul.so").forward([(torch.float32, 2)], torch.ones(3, 576), weights)
+    assert torch.equal(y, torch.ops.quantized.matmul.packed(torch.ones(3, 576), weights, 1536, "s8"))

@@ -27,8 +27,8 @@ REQUIRED = object()
 class Tensor:
     """A tensor among the arguments of an op."""
 
-    # Names of extents; "..." is any number of leading ones. A name stands for the first extent that bears it, unless it
-    # is an argument, or one of the names that the op computes.
+    # Names of extents, or numbers; "..." is any number of leading ones. A name stands for the first extent that bears
+    # it, unless it is an argument, or one of the names that the op computes.
     shape: str
     # An expression: a dtype, or a tuple of them, by integers of the op if need be; or another tensor, for its dtype.
     dtype: str
@@ -124,7 +124,9 @@ class Op:
     arguments: Mapping[str, Tensor | Int | Choice]  # in the order of the schema
     result: str  # its shape, as that of a Tensor: leading extents are those of the first argument
     result_dtype: str  # a dtype, or a tensor among the arguments, for its dtype
-    callee: str  # the memref entry point, without _mlir_ciface_; {tensor} stands for the dtype of that tensor
+    # The memref entry point, without _mlir_ciface_; {tensor} stands for the dtype of that tensor. "": the lowering
+    # makes another op of it.
+    callee: str
     call: str  # the arguments that it takes, tensors first; after them the result
     named: Mapping[str, str] = field(default_factory=dict)  # more names for conditions, shapes and sentences
     requires: tuple[Require, ...] = ()
@@ -190,7 +192,7 @@ class Op:
         for name, tensor in self.tensors.items():
             extents = tensor.extents
             for i, extent in enumerate(extents):
-                if extent not in {*found, *self.named, *self.arguments}:
+                if not extent.isdigit() and extent not in {*found, *self.named, *self.arguments}:
                     found[extent] = name, i - len(extents) if tensor.has_leading else i
         return found
 
@@ -294,7 +296,26 @@ def lhs_kind(function: str, lhs: str) -> int:
 
 _X = Tensor("... k", "f32, f16, bf16", passed_as="f32")
 _PACKED = Tensor("size", "u8")
-_GROUPS = "{0} {{{0}}} must be [{{n}}, {{groups}}] for codes {{codes}}, group {{group}}"
+
+
+# Of canonical weights [n, k].
+_GROUPS = {"row_bytes": "(k * bits + 7) // 8", "groups": "-(-k // max(group, 1))"}
+_BITS = Require("bits == 4 or bits == 8", "bits is {bits}; it must be 4 or 8")
+_CODES = Require("codes", "codes {codes} do not fit x {x}: k = {k} at {bits} bits takes {row_bytes} bytes a row")
+_GROUP = (
+    Require(
+        "group == k or group > 0 and group % 8 == 0 and group <= k",
+        "group is {group}; it must be a multiple of 8 up to k, or k = {k}",
+    ),
+    Require("group >= 0", "group is {group}; it must not be negative"),
+)
+
+
+def _per_group(shape: str, *tensors: str) -> tuple[Require, ...]:
+    return tuple(
+        Require(name, f"{name} {{{name}}} must be {shape} for codes {{codes}}, group {{group}}") for name in tensors
+    )
+
 
 OPS = (
     Op(
@@ -330,17 +351,13 @@ OPS = (
         result_dtype="x",
         callee="qmm_matmul_grouped_{scales}",
         call="x codes scales zeros mins bits group lhs",
-        named={"row_bytes": "(k * bits + 7) // 8", "groups": "-(-k // max(group, 1))"},
+        named=_GROUPS,
         requires=(
-            Require("bits == 4 or bits == 8", "bits is {bits}; it must be 4 or 8"),
+            _BITS,
             Require("zeros is None or mins is None", "give zeros or mins, not both"),
-            Require("codes", "codes {codes} do not fit x {x}: k = {k} at {bits} bits takes {row_bytes} bytes a row"),
-            Require(
-                "group == k or group > 0 and group % 8 == 0 and group <= k",
-                "group is {group}; it must be a multiple of 8 up to k, or k = {k}",
-            ),
-            Require("group >= 0", "group is {group}; it must not be negative"),
-            *(Require(name, _GROUPS.format(name)) for name in ("scales", "zeros", "mins")),
+            _CODES,
+            *_GROUP,
+            *_per_group("[{n}, {groups}]", "scales", "zeros", "mins"),
         ),
     ),
     Op(
@@ -353,5 +370,26 @@ OPS = (
         call="ids packed",
         requires=(Require("k >= 0", "k is {k}; it must not be negative"),),
         requires_of_packed=Require("k == rhs[1]", "k is {k}; the packed weights are {rhs}"),
+    ),
+    # The op that torch-mlir and its users emit: w = (code - zp) * scale, codes unsigned in a u8 tensor, signed in an i8
+    # one, at 4 bits two a byte, the even k low.
+    Op(
+        namespace="quant",
+        name="matmul_rhs_group_quant",
+        overload="",
+        arguments={
+            "x": _X,
+            "codes": Tensor("n row_bytes", "u8, i8"),
+            "scales": Tensor("n groups 1", "f32, f16, bf16"),
+            "zps": Tensor("n groups 1", "f32, f16, bf16"),
+            "bits": Int(),
+            "group": Int(),
+        },
+        result="... n",
+        result_dtype="x",
+        callee="",
+        call="",
+        named=_GROUPS,
+        requires=(_BITS, _CODES, *_GROUP, *_per_group("[{n}, {groups}, 1]", "scales", "zps")),
     ),
 )
