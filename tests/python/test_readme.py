@@ -12,7 +12,9 @@ import torch
 import libqmm
 import libqmm.torch
 from compiled import Compiled
+from contract import assert_same_bits
 from libqmm import _c
+from test_jax import run_hlo
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -38,21 +40,30 @@ def test_c_example(tmp_path):
     assert printed == "{:g} {:g} {:g} ...\n".format(*y[0])
 
 
-def run_python(folder, section):
-    for text in examples(section, "python"):
-        subprocess.run([sys.executable, "-c", text], cwd=folder, check=True)
-
-
 def test_python_example(tmp_path):
-    run_python(tmp_path, "From PyTorch")
+    subprocess.run([sys.executable, "-c", examples("From PyTorch", "python")[0]], cwd=tmp_path, check=True)
     assert (tmp_path / "linear.so").exists()
     assert "_mlir_ciface_forward" in (tmp_path / "linear.h").read_text()
 
 
 def test_torch_mlir_examples(tmp_path):
-    run_python(tmp_path, "torch-mlir")
+    for text in examples("torch-mlir", "python"):
+        subprocess.run([sys.executable, "-c", text], cwd=tmp_path, check=True)
     made = {path.name for path in tmp_path.iterdir()}
     assert made == {"matmul.so", "matmul.h", "linear.so", "linear.h", "linear.packed"}
     weights = torch.from_numpy(libqmm.pack(libqmm.quantize(np.ones((1536, 576), np.float32))))
     (y,) = Compiled(tmp_path / "matmul.so").forward([(torch.float32, 2)], torch.ones(3, 576), weights)
     assert torch.equal(y, torch.ops.quantized.matmul.packed(torch.ones(3, 576), weights, 1536, "s8"))
+
+
+def test_jax_examples():
+    in_jax, from_torch = ({}, {})
+    for text, names in zip(examples("JAX and XLA", "python"), (in_jax, from_torch), strict=True):
+        exec(text, names)
+    x = np.ones((4, 576), np.float32)
+    want = libqmm.matmul(x, in_jax["packed"], "s8")
+    np.testing.assert_allclose(np.asarray(in_jax["y"]), want / (1 + np.exp(-want)), rtol=1e-5)
+    (module,) = examples("JAX and XLA", "mlir")
+    assert_same_bits(run_hlo(module, x, in_jax["packed"])[0], want)
+    eager = from_torch["linear"](torch.ones(4, 576)).numpy()
+    assert_same_bits(np.asarray(from_torch["y"]), eager)

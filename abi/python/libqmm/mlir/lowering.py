@@ -108,7 +108,7 @@ def _load_torch_conversion_dialect() -> None:
 def _check(op: Op, operands: dict[str, Value]) -> tuple[dict, dict[str, str], tuple]:
     """Returns the arguments, tensors as their shapes; the dtypes of the tensors; and the shape of the result."""
     types = {name: VTensor.parse(value.type) for name, value in operands.items()}
-    known = {name: types[name].shape if types[name] else _constant(op, name, operands[name]) for name in operands}
+    known = {name: types[name].shape if types[name] else constant(op, name, operands[name]) for name in operands}
     dtypes = {name: type.dtype for name, type in types.items() if type}
     shape = op.shape(**known)
     op.check_dtypes(known, dtypes)
@@ -173,7 +173,7 @@ def _lower(op: Op, operands: dict[str, Value], type: Type, wrappers: dict[str, s
         ],
     )
     result = _unfold(call.result, rows, len(leading), shape[-1])
-    return _from_builtin(op, result, dtypes.get(op.result_dtype, op.result_dtype), type)
+    return from_builtin(op, result, dtypes.get(op.result_dtype, op.result_dtype), type)
 
 
 def operands_of(operation: Operation, op: Op) -> dict[str, Value]:
@@ -210,7 +210,7 @@ def _element(spec: str) -> Type:
     return Type.parse(spec.rsplit("x", 1)[1])
 
 
-def _constant(op: Op, name: str, value: Value):
+def constant(op: Op, name: str, value: Value):
     """Returns the Python value of a torch constant."""
     owner = value.owner if isinstance(value.owner, Operation) else getattr(value.owner, "operation", None)
     if owner is not None and owner.name == "torch.constant.none":
@@ -237,7 +237,7 @@ def _to_builtin(value: Value, passed_as: str) -> Value:
     return Operation.create("torch_c.to_builtin_tensor", results=[type.builtin_type], operands=[value]).result
 
 
-def _from_builtin(op: Op, value: Value, dtype: str, type: Type) -> Value:
+def from_builtin(op: Op, value: Value, dtype: str, type: Type) -> Value:
     """Returns the torch tensor of `dtype` as a value of `type`."""
     extents = [None if value.type.is_dynamic_dim(i) else extent for i, extent in enumerate(value.type.shape)]
     passed, returned = VTensor(tuple(extents), str(value.type.element_type)), VTensor(tuple(extents), dtype)
