@@ -21,9 +21,8 @@ from torch_mlir.passmanager import PassManager
 
 from ..ops import Choice, Op
 from . import pipelines
-from .lowering import _OPS as MLIR_NAMES
-from .lowering import _constant, _convert, _from_builtin
-from .lowering import _VTensor as VTensor
+from .lowering import MLIR_NAMES, constant, from_builtin, operands_of
+from .types import VTensor, convert
 
 
 def lower_to_custom_calls(module: Module) -> None:
@@ -35,14 +34,14 @@ def lower_to_custom_calls(module: Module) -> None:
         for operation in list(pipelines.walk(module.operation)):
             if operation.name == "torch.operator":
                 op = MLIR_NAMES.get(StringAttr(operation.attributes["name"]).value)
-                if op is not None:
+                if op is not None and op.callee:
                     _lower(operation, op)
 
 
 def _lower(operation: Operation, op: Op) -> None:
-    operands = dict(zip(op.arguments, operation.operands, strict=True))
+    operands = operands_of(operation, op)
     types = {name: VTensor.parse(value.type) for name, value in operands.items()}
-    known = {name: types[name].shape if types[name] else _constant(op, name, operands[name]) for name in operands}
+    known = {name: types[name].shape if types[name] else constant(op, name, operands[name]) for name in operands}
     shape = op.shape(**known)
     dtypes = {name: type.dtype for name, type in types.items() if type}
     op.check_dtypes(known, dtypes)
@@ -66,7 +65,7 @@ def _lower(operation: Operation, op: Op) -> None:
             },
         )
         dtype = dtypes.get(op.result_dtype, op.result_dtype)
-        result = _from_builtin(op, call.result, dtype, operation.results[0].type)
+        result = from_builtin(op, call.result, dtype, operation.results[0].type)
     operation.results[0].replace_all_uses_with(result)
     operation.erase()
 
@@ -75,7 +74,7 @@ def _to_tensor(value: Value, type: VTensor, passed_as: str) -> Value:
     """Returns the StableHLO tensor, of the dtype in which it is passed if that is another."""
     if passed_as and passed_as != type.dtype:
         type = VTensor(type.shape, passed_as)
-        value = _convert(value, type)
+        value = convert(value, type)
     builtin = _tensor_type(type.shape, type.dtype)
     return Operation.create("torch_c.to_builtin_tensor", results=[builtin], operands=[value]).result
 
