@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The entry points that MLIR-compiled code calls: memref descriptors in, a handler instead of a status out.
+#include "memref.h"
+
 #include <pthread.h>
 
 #include <atomic>
@@ -9,11 +11,15 @@
 #include <cstdlib>
 
 #include "../runtime/error.h"
-#include "qmm/qmm.h"
+#include "report.h"
 
 namespace {
 
 using qmm::fail;
+using qmm::matmul_grouped;
+using qmm::matmul_packed;
+using qmm::report;
+using qmm::rows_packed;
 
 struct Handler {
   qmm_error_handler call;
@@ -30,16 +36,6 @@ Handler exchange_handler(const Handler* replacement) {
   if (replacement != nullptr) handler = *replacement;
   pthread_mutex_unlock(&handler_mutex);
   return current;
-}
-
-void report(qmm_status status) {
-  if (status == QMM_OK) return;
-  qmm_status none = QMM_OK;
-  sticky.compare_exchange_strong(none, status);
-  const Handler current = exchange_handler(nullptr);
-  if (current.call != nullptr) return current.call(current.context, status, qmm_last_error());
-  std::fprintf(stderr, "libqmm: %s\n", qmm_last_error());
-  std::abort();
 }
 
 // An enumerator of the C structs; what does not fit becomes one that they refuse.
@@ -92,11 +88,13 @@ qmm_status matmul(const char* function, const qmm_memref_f32_2d& x, qmm_matmul_a
   return qmm_matmul(&args);
 }
 
+}  // namespace
+
 template <class Sides>
-qmm_status matmul_grouped(const char* function, int32_t scale_dtype, const qmm_memref_f32_2d& x,
-                          const qmm_memref_i8_2d& codes, const Sides& scales, const qmm_memref_i8_2d& zeros,
-                          const Sides& mins, int64_t bits, int64_t group, int64_t lhs_kind,
-                          const qmm_memref_f32_2d& y) {
+qmm_status qmm::matmul_grouped(const char* function, int32_t scale_dtype, const qmm_memref_f32_2d& x,
+                               const qmm_memref_i8_2d& codes, const Sides& scales, const qmm_memref_i8_2d& zeros,
+                               const Sides& mins, int64_t bits, int64_t group, int64_t lhs_kind,
+                               const qmm_memref_f32_2d& y) {
   const bool has_zeros = zeros.sizes[0] > 0, has_mins = mins.sizes[0] > 0;
   if (has_zeros && has_mins) return fail(QMM_INVALID_ARGUMENT, "%s: give zeros or mins, not both", function);
   auto desc = qmm::sized<qmm_rhs_desc>();
@@ -140,8 +138,15 @@ qmm_status matmul_grouped(const char* function, int32_t scale_dtype, const qmm_m
   return matmul(function, x, args, desc, lhs_kind, y);
 }
 
-qmm_status matmul_packed(const qmm_memref_f32_2d& x, const qmm_memref_i8_1d& packed, int64_t lhs_kind,
-                         const qmm_memref_f32_2d& y) {
+template qmm_status qmm::matmul_grouped(const char*, int32_t, const qmm_memref_f32_2d&, const qmm_memref_i8_2d&,
+                                        const qmm_memref_f32_2d&, const qmm_memref_i8_2d&, const qmm_memref_f32_2d&,
+                                        int64_t, int64_t, int64_t, const qmm_memref_f32_2d&);
+template qmm_status qmm::matmul_grouped(const char*, int32_t, const qmm_memref_f32_2d&, const qmm_memref_i8_2d&,
+                                        const qmm_memref_u16_2d&, const qmm_memref_i8_2d&, const qmm_memref_u16_2d&,
+                                        int64_t, int64_t, int64_t, const qmm_memref_f32_2d&);
+
+qmm_status qmm::matmul_packed(const qmm_memref_f32_2d& x, const qmm_memref_i8_1d& packed, int64_t lhs_kind,
+                              const qmm_memref_f32_2d& y) {
   const char* function = "qmm_matmul_packed";
   qmm_rhs rhs;
   QMM_TRY(open(function, packed, &rhs));
@@ -150,7 +155,7 @@ qmm_status matmul_packed(const qmm_memref_f32_2d& x, const qmm_memref_i8_1d& pac
   return matmul(function, x, args, rhs.desc, lhs_kind, y);
 }
 
-qmm_status rows_packed(const qmm_memref_i64_1d& ids, const qmm_memref_i8_1d& packed, const qmm_memref_f32_2d& y) {
+qmm_status qmm::rows_packed(const qmm_memref_i64_1d& ids, const qmm_memref_i8_1d& packed, const qmm_memref_f32_2d& y) {
   const char* function = "qmm_rows_packed";
   qmm_rhs rhs;
   QMM_TRY(open(function, packed, &rhs));
@@ -163,7 +168,15 @@ qmm_status rows_packed(const qmm_memref_i64_1d& ids, const qmm_memref_i8_1d& pac
   return qmm_dequantize_rows(&rhs, data(ids), ids.sizes[0], data(y), y.strides[0]);
 }
 
-}  // namespace
+void qmm::report(qmm_status status) {
+  if (status == QMM_OK) return;
+  qmm_status none = QMM_OK;
+  sticky.compare_exchange_strong(none, status);
+  const Handler current = exchange_handler(nullptr);
+  if (current.call != nullptr) return current.call(current.context, status, qmm_last_error());
+  std::fprintf(stderr, "libqmm: %s\n", qmm_last_error());
+  std::abort();
+}
 
 void qmm_set_error_handler(qmm_error_handler new_handler, void* context) {
   const Handler replacement = {new_handler, context};

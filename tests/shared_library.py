@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks what the shared library exports and needs: shared_library.py libqmm.so qmm.h readelf."""
+"""Checks what the shared library exports and needs: shared_library.py libqmm.so readelf qmm.h ..."""
 
 import re
 import subprocess
@@ -8,14 +8,16 @@ import sys
 NEEDED = re.compile(r"lib[cm]\.so\.6|ld-linux.*\.so\.\d+")
 
 
-def main(library: str, header: str, readelf: str) -> list[str]:
+def main(library: str, readelf: str, *headers: str) -> list[str]:
     def read(*options: str) -> list[str]:
         command = [readelf, "--wide", *options, library]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
-    with open(header) as file:
-        text = re.sub(r"/\*.*?\*/|^\s*#.*?$", "", file.read(), flags=re.DOTALL | re.MULTILINE)
-    declared = set(re.findall(r"QMM_API[^;(]*?(\w+)\(", text))
+    declared = set()
+    for header in headers:
+        with open(header) as file:
+            text = re.sub(r"/\*.*?\*/|^\s*#.*?$", "", file.read(), flags=re.DOTALL | re.MULTILINE)
+        declared |= set(re.findall(r"QMM_API[^;(]*?(\w+)\(", text))
 
     # Num: Value Size Type Bind Vis Ndx Name
     symbols = [line.split() for line in read("--dyn-syms") if re.match(r"\s*\d+: ", line)]
@@ -26,7 +28,7 @@ def main(library: str, header: str, readelf: str) -> list[str]:
 
     faults = []
     if len(declared) < 20:
-        faults.append(f"only {len(declared)} functions found in {header}")
+        faults.append(f"only {len(declared)} functions found in {', '.join(headers)}")
     faults += [f"declared, but not exported: {name}" for name in sorted(declared - exported)]
     faults += [f"exported, but not declared: {name}" for name in sorted(exported - declared)]
     faults += [f"needs {name}" for name in needed if not NEEDED.fullmatch(name)]

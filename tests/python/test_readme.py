@@ -7,22 +7,25 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 
 import libqmm
+from contract import assert_same_bits
 from libqmm import _c
+from test_jax import run_hlo
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 LIBRARY = _c.library_path
 
 
-def example(language: str) -> str:
-    (block,) = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-    return block
+def examples(section: str, language: str) -> list[str]:
+    (text,) = re.findall(rf"^#+ {section}\n(.*?)(?=^##|\Z)", README, re.DOTALL | re.MULTILINE)
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 def test_c_example(tmp_path):
-    (tmp_path / "example.c").write_text(example("c"))
+    (tmp_path / "example.c").write_text(examples("From C", "c")[0])
     include = ROOT / "abi" / "include"
     flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{include}", f"-Wl,-rpath,{LIBRARY.parent}"]
     subprocess.run(["cc", *flags, "example.c", str(LIBRARY), "-o", "example"], cwd=tmp_path, check=True)
@@ -36,6 +39,19 @@ def test_c_example(tmp_path):
 
 
 def test_python_example(tmp_path):
-    subprocess.run([sys.executable, "-c", example("python")], cwd=tmp_path, check=True)
+    subprocess.run([sys.executable, "-c", examples("From PyTorch", "python")[0]], cwd=tmp_path, check=True)
     assert (tmp_path / "linear.so").exists()
     assert "_mlir_ciface_forward" in (tmp_path / "linear.h").read_text()
+
+
+def test_jax_examples():
+    in_jax, from_torch = ({}, {})
+    for text, names in zip(examples("JAX and XLA", "python"), (in_jax, from_torch), strict=True):
+        exec(text, names)
+    x = np.ones((4, 576), np.float32)
+    want = libqmm.matmul(x, in_jax["packed"], "s8")
+    np.testing.assert_allclose(np.asarray(in_jax["y"]), want / (1 + np.exp(-want)), rtol=1e-5)
+    (module,) = examples("JAX and XLA", "mlir")
+    assert_same_bits(run_hlo(module, x, in_jax["packed"])[0], want)
+    eager = from_torch["linear"](torch.ones(4, 576)).numpy()
+    assert_same_bits(np.asarray(from_torch["y"]), eager)

@@ -150,6 +150,11 @@ qmm_matmul = _function("qmm_matmul", _args)
 qmm_kernel_name = _function("qmm_kernel_name", c_int32, _desc, c_int64, POINTER(c_char_p))
 
 
+def symbol(name: str):
+    """A function of the library, for whoever calls it by its address."""
+    return _library[name]
+
+
 def open_rhs(address: int, size: int) -> qmm_rhs:
     """Opens the packed weights at an address; the caller keeps the bytes alive."""
     rhs = qmm_rhs()

@@ -161,6 +161,11 @@ class Op:
         return {name: argument for name, argument in self.arguments.items() if isinstance(argument, Tensor)}
 
     @property
+    def xla_target(self) -> str:
+        """The custom call for XLA: the entry point, without the dtypes that XLA tells it of its operands."""
+        return self.callee.partition("_{")[0]
+
+    @property
     def memrefs(self) -> dict[str, Tensor]:
         """The tensors that the entry point takes, in its order."""
         return {name: self.tensors[name] for name in self.call.split() if name in self.tensors}

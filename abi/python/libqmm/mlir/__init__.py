@@ -15,19 +15,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from torch.export.graph_signature import InputKind, OutputKind
 from torch_mlir.dialects import torch as torch_dialect
+from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 from torch_mlir.extras.fx_importer import FxImporter
 from torch_mlir.ir import Context, Module
 
 from . import loops, pipelines
-from .entries import Entry, import_entry, keep_memory_apart, own_results
+from .custom_calls import lower_to_custom_calls
+from .entries import Entry, _check_packed, import_entry, keep_memory_apart, own_results
 from .exponential import expand_exp, interleave_exp
 from .header import header
 from .lowering import copy_strided_weights, lower_ops
 from .names import is_c_name
 from .objects import CPUS, write_object, write_shared_library
 
-__all__ = ["EXTRA_LIBRARY", "compile"]
+__all__ = ["EXTRA_LIBRARY", "compile", "stablehlo"]
 
 # For pipelines of torch-mlir, their option extra-library: shape, dtype and value semantics functions of our ops.
 EXTRA_LIBRARY = Path(__file__).with_name("libqmm.mlir")
@@ -110,3 +113,38 @@ def _to_llvm(module: Module, entries: list[Entry]) -> None:
     expand_exp(module)
     pipelines.run(module, pipelines.LLVM, "lowering to LLVM")
     interleave_exp(module)
+
+
+def stablehlo(program: torch.export.ExportedProgram) -> tuple[str, list[torch.Tensor]]:
+    """Returns an exported program as StableHLO, in text, for XLA's CPU client, and the tensors that the program holds.
+
+    The function @main of the text takes these, as XLA would copy and fold them in the program, and then the arguments
+    of the program. It returns its results as a flat list. Our ops are the custom calls that qmm/xla.h describes.
+
+    NotImplementedError for a program that assigns to its arguments or buffers, has extents that are known at run time
+    only, or an op, which is named, that torch-mlir does not convert to StableHLO. ValueError where arguments of our ops
+    do not fit, with the op and its shapes.
+    """
+    program = program.run_decompositions(get_decomposition_table())
+    _check_packed(program)
+    graph, signature = program.graph, program.graph_signature
+    for output in signature.output_specs:
+        if output.kind != OutputKind.USER_OUTPUT:
+            raise NotImplementedError(f"forward assigns to {output.target!r}; XLA's programs only return results")
+    for node in graph.find_nodes(op="placeholder"):
+        value = node.meta["val"]
+        if not isinstance(value, torch.Tensor) or not all(isinstance(extent, int) for extent in value.shape):
+            shown = list(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+            raise NotImplementedError(f"argument {node.name} is {shown}; XLA takes tensors whose extents are known")
+
+    context = Context()
+    torch_dialect.register_dialect(context)
+    importer = FxImporter(context=context)
+    importer.import_stateless_graph(graph)
+    module = importer.module
+    pipelines.run(module, pipelines.CONTRACT.format(extra_library=EXTRA_LIBRARY), "decomposing the program")
+    lower_to_custom_calls(module)
+    pipelines.run(module, "torch-backend-to-stablehlo-backend-pipeline", "lowering to StableHLO")
+    state = {**program.state_dict, **program.constants}
+    held = [state[spec.target] for spec in signature.input_specs if spec.kind != InputKind.USER_INPUT]
+    return str(module), held

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""libqmm's ops for JAX on the CPU: `import libqmm.jax` registers the custom calls of qmm/xla.h with XLA.
+
+    y = libqmm.jax.quantized_matmul(x, packed, n, lhs="s8")
+    y = libqmm.jax.quantized_matmul_grouped(x, codes, scales, bits=4, group=32)
+    rows = libqmm.jax.quantized_embedding(ids, packed, k)
+
+They work eagerly and under jit and vmap: a batch of x or ids is one call of more rows; batched weights run one after
+the other. They are for inference: differentiating one raises ValueError. Shapes and dtypes are checked when a call is
+traced, and so are packed weights that are there by then: ValueError with the numbers. What is wrong with weights or ids
+that are known later only raises jax.errors.JaxRuntimeError, from where their result is waited for.
+
+A call has as many threads as libqmm.set_num_threads says, 1 at first, beside XLA's own; calls that XLA runs at once do
+not share them, the later one runs on its own thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import backend
+from jax.typing import ArrayLike
+from jaxlib import xla_client
+
+from . import _c, inspect
+from .ops import OPS, Choice, Op
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["compile", "quantized_embedding", "quantized_matmul", "quantized_matmul_grouped"]
+
+_OPS = {op.torch_name: op for op in OPS if op.callee}
+_DTYPES = {
+    "f32": jnp.float32,
+    "f16": jnp.float16,
+    "bf16": jnp.bfloat16,
+    "u8": jnp.uint8,
+    "i8": jnp.int8,
+    "i64": jnp.int64,
+}
+_NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
+
+
+def quantized_matmul(x: ArrayLike, packed: ArrayLike, n: int, lhs: str = "f32") -> jax.Array:
+    """Computes x W^T with packed weights W[n, k], to the bit what qmm_matmul in qmm.h says.
+
+    x       f32, f16 or bf16 [..., k]; f16 and bf16 are widened, and the result is rounded once
+    packed  uint8 [size], from libqmm.pack
+    n       rows of W
+    lhs     "f32": x as it is; "s8": x quantized per group; "s8_token": x quantized per row
+
+    Returns [..., n] of the dtype of x.
+    """
+    return _call("quantized::matmul.packed", x=x, packed=packed, n=n, lhs=lhs)
+
+
+def quantized_matmul_grouped(
+    x: ArrayLike,
+    codes: ArrayLike,
+    scales: ArrayLike,
+    zeros: ArrayLike | None = None,
+    mins: ArrayLike | None = None,
+    *,
+    bits: int,
+    group: int,
+    lhs: str = "f32",
+) -> jax.Array:
+    """Computes x W^T with canonical weights, which are packed on the fly at every call. With G = ceil(k / group),
+
+    x       f32, f16 or bf16 [..., k]; f16 and bf16 are widened, and the result is rounded once
+    codes   uint8 [n, ceil(k * bits / 8)], at 4 bits two codes a byte, the even k in the low nibble; at 8 bits int8 too
+    scales  f32, f16 or bf16 [n, G]
+    zeros   int8 [n, G], at 4 bits uint8 as well; or None
+    mins    [n, G] of the dtype of the scales, or None; not both
+    lhs     as in quantized_matmul
+
+    Returns [..., n] of the dtype of x.
+    """
+    return _call(
+        "quantized::matmul.grouped",
+        x=x,
+        codes=codes,
+        scales=scales,
+        zeros=zeros,
+        bits=bits,
+        group=group,
+        mins=mins,
+        lhs=lhs,
+    )
+
+
+def quantized_embedding(ids: ArrayLike, packed: ArrayLike, k: int) -> jax.Array:
+    """Returns the rows W[ids, :] of packed weights W[n, k], f32 [..., k], for ids int32 or int64 [...] in 0 .. n-1."""
+    return _call("quantized::embedding.packed", ids=ids, packed=packed, k=k)
+
+
+def compile(program: torch.export.ExportedProgram) -> Callable[..., list[jax.Array]]:
+    """Compiles an exported PyTorch program for XLA's CPU client, through torch-mlir's StableHLO pipeline.
+
+    The function that is returned takes the program's tensor arguments as positional arrays, of their shapes and dtypes,
+    and returns its results as a flat list. It keeps the program's parameters and buffers, as arguments of what XLA
+    compiled. Our ops give the bits that they give in PyTorch's eager mode.
+
+    What libqmm.mlir.stablehlo says of programs that it can not lower holds here.
+    """
+    import torch  # here, as all that follows, because they need PyTorch and torch-mlir
+
+    from .mlir import stablehlo
+
+    def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+        tensor = tensor.detach().contiguous()
+        if tensor.dtype == torch.bfloat16:  # which numpy takes from JAX alone
+            return tensor.view(torch.int16).numpy().view(jnp.bfloat16)
+        return tensor.numpy()
+
+    client = backend.get_backend("cpu")
+    device = client.local_devices()[0]
+    options = xla_client.CompileOptions()
+    text, held = stablehlo(program)
+    executable = client.compile_and_load(text, xla_client.DeviceList((device,)), options)
+    weights = [_put(to_numpy(tensor), device) for tensor in held]
+    values = {node.name: node.meta["val"] for node in program.graph.find_nodes(op="placeholder")}
+    expected = {
+        name: (tuple(values[name].shape), to_numpy(torch.empty(0, dtype=values[name].dtype)).dtype)
+        for name in program.graph_signature.user_inputs
+    }
+
+    def call(*arguments: ArrayLike) -> list[jax.Array]:
+        if len(arguments) != len(expected):
+            raise ValueError(f"{len(arguments)} arguments; the program takes {len(expected)}")
+        given = [_put(argument, device) for argument in arguments]
+        for (name, (shape, dtype)), array in zip(expected.items(), given, strict=True):
+            if array.shape != shape or array.dtype != dtype:
+                raise ValueError(f"{name} is {array.dtype} {list(array.shape)}; it must be {dtype} {list(shape)}")
+        results = executable.execute_sharded([*weights, *given])
+        return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
+
+    return call
+
+
+def _put(array: ArrayLike, device: jax.Device) -> jax.Array:
+    """Returns an array on a device, its dtype kept: JAX would narrow 64 bits to 32."""
+    with jax.enable_x64(True):
+        return jax.device_put(array, device)
+
+
+def _call(name: str, **arguments) -> jax.Array:
+    op = _OPS[name]
+    for tensor in op.tensors:
+        if arguments[tensor] is not None and not hasattr(arguments[tensor], "dtype"):
+            raise TypeError(f"{name}: {tensor} is a {type(arguments[tensor]).__name__}; it must be an array")
+    given = {tensor: arguments[tensor] for tensor in op.tensors if arguments[tensor] is not None}
+    shapes = {**arguments, **{tensor: array.shape for tensor, array in given.items()}}
+    shape = op.shape(**shapes)
+    dtypes = {tensor: _dtype(op, tensor, array) for tensor, array in given.items()}
+    op.check_dtypes(arguments, dtypes, lambda dtype: str(np.dtype(_DTYPES[dtype])) if dtype in _DTYPES else dtype)
+    if op.requires_of_packed and not isinstance(given["packed"], jax.core.Tracer):
+        try:
+            desc = inspect(np.asarray(given["packed"]))
+        except ValueError as error:
+            raise ValueError(f"{name}: packed {list(shapes['packed'])}: {error}") from None
+        op.check_packed((desc.n, desc.k), **shapes)
+
+    operands = []
+    for tensor, spec in op.memrefs.items():
+        if tensor not in given:  # which an extent of 0 says
+            operands.append(jnp.zeros((0, 0), _DTYPES[op.allowed_dtypes(tensor, arguments, dtypes)[0]]))
+        elif spec.passed_as:
+            operands.append(jnp.asarray(given[tensor]).astype(_DTYPES[spec.passed_as]))
+        else:
+            operands.append(jnp.asarray(given[tensor]))
+    attributes = {
+        scalar: arguments[scalar] if isinstance(op.arguments[scalar], Choice) else np.int64(arguments[scalar])
+        for scalar in op.scalars
+    }
+    y = _custom_call(op, shape[-1], attributes)(*operands)
+    return y.astype(_DTYPES[dtypes.get(op.result_dtype, op.result_dtype)])
+
+
+def _dtype(op: Op, name: str, array) -> str:
+    """Returns the dtype of an argument, as the table spells it if it can."""
+    dtype = np.dtype(array.dtype)
+    if dtype == np.int32 and op.tensors[name].dtype == "i64":
+        return "i64"  # widened by the custom call: JAX has no 64-bit integers unless it is told to
+    return _NAMES.get(dtype, str(dtype))
+
+
+def _custom_call(op: Op, columns: int, attributes: dict):
+    """Returns the function of the op's operands that XLA calls."""
+    rest = len(next(iter(op.tensors.values())).extents)
+
+    @jax.custom_batching.custom_vmap
+    def call(first, *others):
+        leading = first.shape[: first.ndim - rest]
+        result = jax.ShapeDtypeStruct((*leading, columns), jnp.float32)
+        return jax.ffi.ffi_call(op.xla_target, result)(first, *others, **attributes)
+
+    @call.def_vmap
+    def batch(_, batched, *operands):
+        if batched[0] and not any(batched[1:]):
+            return call(*operands), True  # one more of the leading extents, which the custom call folds
+        taken = [operand for operand, is_batched in zip(operands, batched, strict=True) if is_batched]
+
+        def one(slices):
+            slices = iter(slices)
+            return call(*(next(slices) if b else operand for operand, b in zip(operands, batched, strict=True)))
+
+        return jax.lax.map(one, taken), True
+
+    return call
+
+
+for _op in _OPS.values():
+    for _kind, _api_version in (("ffi", 1), ("opaque", 0)):
+        _handler = _c.symbol(_op.xla_target.replace("qmm_", f"qmm_xla_{_kind}_"))
+        jax.ffi.register_ffi_target(_op.xla_target, jax.ffi.pycapsule(_handler), api_version=_api_version)
