@@ -9,7 +9,6 @@ random order. README.md describes the benchmarks and the JSON.
 import argparse
 import json
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -17,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import machine
 import report
 
-ROOT = Path(__file__).resolve().parent.parent
 # Settings of the libraries that may slow them down; none of the caller's are passed on.
 SETTINGS = ("OPENBLAS_", "OMP_", "GOMP_", "DNNL_", "ONEDNN_", "QMM_", "LD_PRELOAD")
 # OpenBLAS's cores by the CPU flag that they need. By itself it takes a core of 2004 for a CPU that is newer than it is.
@@ -43,7 +42,7 @@ def add_options(parser, *, quick, filtered, isa=""):
         default="avx2",
         help=f"what libraries see of the CPU: avx2 (default) hides what came after AVX2{isa}",
     )
-    parser.add_argument("--build-dir", type=Path, default=ROOT / "build/bench", help="default build/bench")
+    parser.add_argument("--build-dir", type=Path, default=machine.ROOT / "build/bench", help="default build/bench")
 
 
 def parse_arguments():
@@ -56,14 +55,6 @@ def parse_arguments():
     parser.add_argument("--openblas-core", metavar="NAME", help="OPENBLAS_CORETYPE (default: the fastest, by trial)")
     parser.add_argument("--out", type=Path, help="default results.json in the build directory")
     return parser.parse_args()
-
-
-def cpu_model():
-    try:
-        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1] if found else platform.machine()
 
 
 class Program:
@@ -172,11 +163,8 @@ def main():
     preload = hide_newer_than_avx2(path) if args.isa == "avx2" else None
     program = Program(path, preload, args.openblas_core or fastest_openblas_core(path, preload), sample)
     isa = program.isa()
-    conditions = {
-        "cpu": cpu_model(),
+    conditions = machine.conditions() | {
         "isa": f"{isa}{', the rest of the CPU is hidden' if preload else ', all that the CPU has'}",
-        "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        "load before": f"{os.getloadavg()[0]:.1f}",
         "repetitions": repetitions,
         "part": " ".join(sys.argv[1:]) if args.quick or args.filter else "all",
     }
@@ -197,7 +185,7 @@ def main():
         samples = [b for b in measured["benchmarks"] if b["run_type"] == "iteration"]
         samples.sort(key=lambda b: names.index(b["run_name"]))
         rows += [row_of(b, threads, process) for b in samples]
-    conditions["load after"] = f"{os.getloadavg()[0]:.1f}"
+    conditions["load after"] = machine.load()
     conditions["kernels"] = sorted({row["label"] for row in rows if row.get("label", "").startswith("qmm_")})
 
     results = {"conditions": conditions, "benchmarks": rows}

@@ -117,10 +117,11 @@ void multiply(void* arg, int64_t part) {
   uint8_t* packed = area + 2 * s.scratch->acc;
   const int64_t tile_panels = p.kernel->nr / kPanel, tiles = ceil_div(p.layout.panels, tile_panels);
   const int64_t element = s.lhs.kind == Lhs::F32 ? 4 : 1, scale_size = dtype_size(p.desc.scale_dtype);
-  // A few tiles at a time: few enough to share the end of the work, many enough to be worth the counter.
-  const int64_t step = std::max<int64_t>(1, tiles / (s.threads * 8));
-  for (int64_t begin; (begin = s.next.fetch_add(step, std::memory_order_relaxed)) < tiles;)
-    for (int64_t tile = begin; tile < std::min(begin + step, tiles); ++tile) {
+  for (int64_t begin = s.next.load(std::memory_order_relaxed); begin < tiles;) {
+    // Many tiles side by side at first, a single one at the end, so that threads end together.
+    const int64_t end = begin + (s.threads == 1 ? tiles : ceil_div(tiles - begin, 2 * s.threads));
+    if (!s.next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+    for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t first_panel = tile * tile_panels, panels = std::min(tile_panels, p.layout.panels - first_panel);
       const uint8_t* from = packed;
       if (p.panels != nullptr)
@@ -162,19 +163,18 @@ void multiply(void* arg, int64_t part) {
       const int64_t n = first_panel * kPanel;
       store(s, acc, acc_stride, n, std::min(acc_stride, p.desc.n - n));
     }
+    begin = s.next.load(std::memory_order_relaxed);
+  }
 }
 
-void run_parts(Slice& slice, qmm_task task) {
+// Runs a task on the slice. `work` is what it does, in multiplications: little takes less than waking a thread.
+void run_parts(Slice& slice, qmm_task task, double work) {
   const qmm_threads& threads = slice.problem->threads;
+  slice.threads = work < 65536 ? 1 : threads.num_threads;
   (slice.threads == 1 ? run_here : threads.parallel_for)(threads.context, task, &slice, slice.threads);
 }
 
-void pack_slice(Slice& slice) {
-  const int64_t threads = slice.threads;
-  if (slice.rows * slice.problem->desc.k < 65536) slice.threads = 1;  // it takes less than waking a thread
-  run_parts(slice, pack_rows);
-  slice.threads = threads;
-}
+void pack_slice(Slice& slice) { run_parts(slice, pack_rows, double(slice.rows * slice.problem->desc.k)); }
 
 }  // namespace
 
@@ -206,7 +206,6 @@ qmm_status matmul(const qmm_matmul_args* args, const Kernel* forced) {
     slice.areas = base + scratch.lhs;
     slice.first = first;
     slice.rows = std::min(scratch.slice, p.rows - first);
-    slice.threads = p.threads.num_threads;
     if (p.lhs_given) {
       slice.lhs = p.given;
       slice.lhs_first = first;
@@ -215,7 +214,7 @@ qmm_status matmul(const qmm_matmul_args* args, const Kernel* forced) {
       slice.lhs_first = 0;
       pack_slice(slice);
     }
-    run_parts(slice, multiply);
+    run_parts(slice, multiply, double(slice.rows) * double(p.desc.n) * double(p.desc.k));
   }
   return QMM_OK;
 }
@@ -244,7 +243,6 @@ qmm_status quantize_lhs(const qmm_matmul_args* args, void* lhs, size_t lhs_size)
   Slice slice = {};
   slice.problem = &p;
   slice.rows = p.rows;
-  slice.threads = p.threads.num_threads;
   slice.lhs = place_lhs(p.lhs_layout, p.rows, static_cast<char*>(lhs) + sizeof header);
   pack_slice(slice);
   return QMM_OK;

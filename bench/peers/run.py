@@ -8,7 +8,6 @@ weights; then they take turns, one at a time, in random order.
 
 import argparse
 import json
-import os
 import random
 import re
 import sys
@@ -19,10 +18,11 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parents[1]
 sys.path[0] = str(BENCH)  # not this folder, whose openvino.py is not OpenVINO
 
+import machine  # noqa: E402
 import report  # noqa: E402
 from peers.contenders import CONTENDERS  # noqa: E402
 from peers.processes import Workers, cpu_features, environment  # noqa: E402
-from run import add_options, cpu_model  # noqa: E402
+from run import add_options  # noqa: E402
 
 # Of bench/shapes.h.
 SHAPES = ((576, 576), (1536, 576), (576, 1536), (4096, 4096))
@@ -228,10 +228,7 @@ class Run:
 def main():
     args = parse_arguments()
     out = args.out or args.build_dir / "peers.json"
-    conditions = {
-        "cpu": cpu_model(),
-        "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        "load before": f"{os.getloadavg()[0]:.1f}",
+    conditions = machine.conditions() | {
         "part": " ".join(sys.argv[1:]) if args.quick or args.filter else "all",
     }
     run = Run(args, args.build_dir.resolve())
@@ -239,7 +236,7 @@ def main():
         run.on_threads(threads)
     conditions |= {
         "isa": run.isa,
-        "load after": f"{os.getloadavg()[0]:.1f}",
+        "load after": machine.load(),
         "repetitions": run.rounds,
         "rotation": f"{rotation_size() >> 20} MiB of weights or more between two uses of one where M <= "
         f"{MEMORY_ROWS[-1]}, in huge pages where given",

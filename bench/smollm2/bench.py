@@ -5,26 +5,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
 import libqmm
+import machine
 from build import Built, build
 from check import TEXT
 from checkpoint import gguf_path
 from libqmm.mlir.objects import CPUS
 from libqmm.ops import LHS_KINDS
 
-ROOT = Path(__file__).resolve().parents[2]
 PREFILL, DECODE = 512, 128
 LLAMA_CPP = {"llama_cpp, flash attention": "on", "llama_cpp": "off"}
 
@@ -39,9 +38,11 @@ def parse_arguments() -> argparse.Namespace:
     lhs = "how activations meet the weights (default %(default)s)"
     parser.add_argument("--lhs", choices=LHS_KINDS, default="s8", help=lhs)
     parser.add_argument("--alone", action="store_true", help="without llama.cpp")
-    python = ROOT / "build/peers-venv/bin/python"
+    python = machine.ROOT / "build/peers-venv/bin/python"
     parser.add_argument("--llama-python", type=Path, default=python, help="that has llama-cpp-python")
-    parser.add_argument("--out", type=Path, default=ROOT / "build/bench/end_to_end.json", help="default %(default)s")
+    parser.add_argument(
+        "--out", type=Path, default=machine.ROOT / "build/bench/end_to_end.json", help="default %(default)s"
+    )
     return parser.parse_args()
 
 
@@ -148,11 +149,7 @@ def main() -> None:
                 options.llama_python, flash_attn, ids, count
             )
 
-    cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    conditions = {
-        "cpu": cpu[1] if cpu else "unknown",
-        "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-        "load before": f"{os.getloadavg()[0]:.1f}",
+    conditions = machine.conditions() | {
         "rounds": options.rounds,
         "model": gguf_path().name,
         "libqmm": f"{libqmm.version()}, lhs {options.lhs}, program compiled for {options.cpu}",

@@ -170,8 +170,27 @@ QMM_INLINE void for_each_group(const Block& b, Body body) {
   }
 }
 
-// Ends a group for a row of V * 8 columns, S8: acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then
-// mins; or leaves the sums in carry. `side` is the columns' place in the sides, `at` in the tile of acc and carry.
+// acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then mins, for a row of V * 8 columns; `side` is
+// their place in the sides.
+template <int Bits, Offset O, int V, class AnySides>
+QMM_INLINE void add_row_s8(const AnySides& sides, int64_t side, int32_t sum_of_lhs, float scale_of_lhs, float* acc,
+                           const __m256i (&sums)[V]) {
+  const __m256i lhs_sum = _mm256_set1_epi32(sum_of_lhs);
+  const __m256 lhs_scale = _mm256_set1_ps(scale_of_lhs);
+  const __m256i eight = _mm256_slli_epi32(lhs_sum, 3), split = split_sums(lhs_sum);
+  const __m256 lhs_min = _mm256_mul_ps(_mm256_cvtepi32_ps(lhs_sum), lhs_scale);
+  unroll<V>([&](auto v) QMM_FLAT {
+    __m256i sum = sums[v];
+    if constexpr (O == Offset::Symmetric && Bits == 4) sum = _mm256_sub_epi32(sum, eight);
+    if constexpr (O == Offset::Zeros) sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(sides.zero(side + v * 8), split));
+    const __m256 u = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), lhs_scale);
+    __m256 y = _mm256_fmadd_ps(u, sides.scale(side + v * 8), _mm256_loadu_ps(acc + v * 8));
+    if constexpr (O == Offset::Mins) y = _mm256_fmadd_ps(lhs_min, sides.min(side + v * 8), y);
+    _mm256_storeu_ps(acc + v * 8, y);
+  });
+}
+
+// Ends a group for a row, S8: adds it to acc, or leaves the sums in carry. `at` is the columns' place in both.
 template <int Bits, Offset O, int V, class AnySides>
 QMM_INLINE void end_row_s8(const Block& b, const Group& g, const AnySides& sides, int64_t row, int64_t side, int64_t at,
                            __m256i (&sums)[V]) {
@@ -183,19 +202,8 @@ QMM_INLINE void end_row_s8(const Block& b, const Group& g, const AnySides& sides
     return;
   }
   const int64_t lhs_group = row * b.lhs_group_stride + g.index;
-  const __m256i lhs_sum = _mm256_set1_epi32(static_cast<const int32_t*>(b.lhs_sums)[lhs_group]);
-  const __m256 lhs_scale = _mm256_set1_ps(b.lhs_scales[lhs_group]);
-  const __m256i eight = _mm256_slli_epi32(lhs_sum, 3), split = split_sums(lhs_sum);
-  const __m256 lhs_min = _mm256_mul_ps(_mm256_cvtepi32_ps(lhs_sum), lhs_scale);
-  unroll<V>([&](auto v) QMM_FLAT {
-    __m256i sum = sums[v];
-    if constexpr (O == Offset::Symmetric && Bits == 4) sum = _mm256_sub_epi32(sum, eight);
-    if constexpr (O == Offset::Zeros) sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(sides.zero(side + v * 8), split));
-    const __m256 u = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), lhs_scale);
-    __m256 acc = _mm256_fmadd_ps(u, sides.scale(side + v * 8), _mm256_loadu_ps(b.acc + at + v * 8));
-    if constexpr (O == Offset::Mins) acc = _mm256_fmadd_ps(lhs_min, sides.min(side + v * 8), acc);
-    _mm256_storeu_ps(b.acc + at + v * 8, acc);
-  });
+  add_row_s8<Bits, O>(sides, side, static_cast<const int32_t*>(b.lhs_sums)[lhs_group], b.lhs_scales[lhs_group],
+                      b.acc + at, sums);
 }
 
 // Calls run<O>() for the block's offset O.
