@@ -178,16 +178,6 @@ void qmm::report(qmm_status status) {
   std::abort();
 }
 
-void qmm::report(qmm_status status) {
-  if (status == QMM_OK) return;
-  qmm_status none = QMM_OK;
-  sticky.compare_exchange_strong(none, status);
-  const Handler current = exchange_handler(nullptr);
-  if (current.call != nullptr) return current.call(current.context, status, qmm_last_error());
-  std::fprintf(stderr, "libqmm: %s\n", qmm_last_error());
-  std::abort();
-}
-
 void qmm_set_error_handler(qmm_error_handler new_handler, void* context) {
   const Handler replacement = {new_handler, context};
   exchange_handler(&replacement);
