@@ -200,16 +200,6 @@ def _dtype(spec: str) -> str:
     return spec.rsplit("x", 1)[1]
 
 
-def _spec(op: Op, name: str, arguments: dict, dtypes: dict[str, str]) -> str:
-    """Returns how MLIR spells what the entry point takes for a tensor: "?x?xf32"."""
-    dtype = op.memrefs[name].passed_as or dtypes.get(name) or op.allowed_dtypes(name, arguments, dtypes)[0]
-    return "?x" * op.memrefs[name].rank + dtype.replace("u", "i")
-
-
-def _element(spec: str) -> Type:
-    return Type.parse(spec.rsplit("x", 1)[1])
-
-
 def constant(op: Op, name: str, value: Value):
     """Returns the Python value of a torch constant."""
     owner = value.owner if isinstance(value.owner, Operation) else getattr(value.owner, "operation", None)
