@@ -568,8 +568,35 @@ def test_what_xla_can_not_run_is_refused():
     program = torch.export.export(
         QuantizedLinear(torch.from_numpy(PACKED)), (torch.zeros(3, K),), dynamic_shapes=dynamic
     )
-    with pytest.raises(NotImplementedError, match=r"x is \[s\d+, 72\]; XLA takes tensors whose extents are known"):
+    with pytest.raises(
+        NotImplementedError, match=r"x is \[s\d+, 72\]; XLA's programs have tensors whose extents are known"
+    ):
         libqmm.mlir.stablehlo(program)
+
+
+LINEAR = QuantizedLinear(torch.from_numpy(PACKED))
+NO_RESULTS = {
+    "quantized::matmul.packed: x is [?, 72]; XLA's programs have tensors whose extents are known": lambda x: LINEAR(
+        x[x[:, 0] > 0]
+    ).sum(),
+    "result 1 is 3; XLA's programs have": lambda x: (LINEAR(x), 3),
+    "result 1 is None; XLA's programs have": lambda x: (LINEAR(x), None),
+    "result 0 is [u0, 72]; XLA's programs have": lambda x: x[x[:, 0] > 0],
+}
+
+
+@pytest.mark.parametrize("sentence", NO_RESULTS)
+def test_what_is_known_at_run_time_only_is_refused(sentence):
+    class Program(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = LINEAR
+
+        def forward(self, x):
+            return NO_RESULTS[sentence](x)
+
+    with pytest.raises(NotImplementedError, match=re.escape(sentence)):
+        libqmm.mlir.stablehlo(torch.export.export(Program(), (torch.zeros(3, K),)))
 
 
 def test_packed_weights_that_a_program_holds_are_checked():

@@ -55,6 +55,12 @@ def _lower(operation: Operation, op: Op, held: list[torch.Tensor]) -> Value:
     known, dtypes, shape = check(op, operands)
     if not op.callee:
         raise NotImplementedError(f"{op.torch_name}: there is no custom call of it")
+    for name in op.tensors:
+        if known[name] is not None and None in known[name]:
+            extents = ", ".join("?" if extent is None else str(extent) for extent in known[name])
+            raise NotImplementedError(
+                f"{op.torch_name}: {name} is [{extents}]; XLA's programs have tensors whose extents are known"
+            )
     packed = operands.get("packed")
     if packed is not None and isinstance(packed, BlockArgument) and packed.arg_number < len(held):
         open_packed(op, held[packed.arg_number], list(known.values()))
