@@ -446,3 +446,19 @@ def test_what_xla_can_not_run_is_refused():
     )
     with pytest.raises(NotImplementedError, match=r"x is \[s\d+, 72\]; XLA takes tensors whose extents are known"):
         libqmm.mlir.stablehlo(program)
+
+
+def test_packed_weights_that_a_program_holds_are_checked():
+    class Wrong(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("packed", torch.from_numpy(PACKED))
+
+        def forward(self, x):
+            return torch.ops.quantized.matmul.packed(x, self.packed, N + 1)
+
+    program = torch.export.export(Wrong(), (torch.zeros(3, K),))
+    with pytest.raises(
+        ValueError, match=re.escape("the packed weights are [20, 72]; x [3, 72] and n = 21 need [21, 72]")
+    ):
+        libqmm.mlir.stablehlo(program)

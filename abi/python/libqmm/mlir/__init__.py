@@ -30,7 +30,7 @@ from torch_mlir.ir import Context, Module
 from . import loops, pipelines
 from .contract import EXTRA_LIBRARY, legalize, legalize_exported
 from .custom_calls import lower_to_custom_calls
-from .entries import Entry, check_packed, import_entry, keep_memory_apart, module_entries, own_results
+from .entries import Entry, import_entry, keep_memory_apart, module_entries, own_results
 from .exponential import expand_exp, interleave_exp
 from .header import header
 from .lowering import copy_strided_weights, lower_ops
@@ -161,7 +161,6 @@ def stablehlo(program: torch.export.ExportedProgram) -> tuple[str, list[torch.Te
     do not fit, with the op and its shapes.
     """
     program = program.run_decompositions(get_decomposition_table())
-    check_packed(program)
     graph, signature = program.graph, program.graph_signature
     for output in signature.output_specs:
         if output.kind != OutputKind.USER_OUTPUT:
@@ -172,14 +171,15 @@ def stablehlo(program: torch.export.ExportedProgram) -> tuple[str, list[torch.Te
             shown = list(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
             raise NotImplementedError(f"argument {node.name} is {shown}; XLA takes tensors whose extents are known")
 
+    state = {**program.state_dict, **program.constants}
+    held = [state[spec.target] for spec in signature.input_specs if spec.kind != InputKind.USER_INPUT]
+
     context = Context()
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)
     importer.import_stateless_graph(graph)
     module = importer.module
     legalize_exported(module)
-    lower_to_custom_calls(module)
+    lower_to_custom_calls(module, held)
     pipelines.run(module, "torch-backend-to-stablehlo-backend-pipeline", "lowering to StableHLO")
-    state = {**program.state_dict, **program.constants}
-    held = [state[spec.target] for spec in signature.input_specs if spec.kind != InputKind.USER_INPUT]
     return str(module), held

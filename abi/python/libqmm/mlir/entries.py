@@ -33,8 +33,6 @@ from torch_mlir.ir import (
     UnitAttr,
 )
 
-from ..ops import OPS
-from ..torch import open_packed
 from .lowering import VIEWS
 from .names import parameter_names
 from .types import VTensor
@@ -53,7 +51,6 @@ _DTYPES = {
 }
 _aten = torch.ops.aten
 _PRODUCTS = (_aten.mm, _aten.bmm, _aten.addmm, _aten.baddbmm, _aten.convolution)
-_SAME = (_aten.alias.default, _aten.clone.default, _aten.detach.default, _aten.lift_fresh_copy.default)
 _SCALARS = {torch.SymInt: "i64", torch.SymFloat: "f64", torch.SymBool: "bool"}
 _TORCH_SCALARS = {"!torch.int": "i64", "!torch.float": "f64", "!torch.bool": "bool"}
 
@@ -145,35 +142,6 @@ def _typed_value(entry: str, name: str, type: Type) -> Value:
     if dtype not in _DTYPES.values():
         raise NotImplementedError(f"{entry}: {name} is {type}; an entry can not pass such values")
     return Value(name, dtype, tensor and tuple("?" if extent is None else str(extent) for extent in tensor.shape))
-
-
-def check_packed(program: torch.export.ExportedProgram) -> None:
-    """Compares the packed weights that the program holds with the arguments of the ops that take them."""
-    signature = program.graph_signature
-    held = {
-        **signature.inputs_to_parameters,
-        **signature.inputs_to_buffers,
-        **signature.inputs_to_lifted_tensor_constants,
-    }
-    ops = {op.torch_name: op for op in OPS if op.requires_of_packed}
-    for node in program.graph.nodes:
-        op = ops.get(node.target.name() if isinstance(node.target, torch._ops.OpOverload) else None)
-        if op is None:
-            continue
-        arguments = op.bind(*node.args, **node.kwargs)
-        packed = arguments["packed"]
-        while packed.target in _SAME:
-            packed = packed.args[0]
-        if packed.name in held:
-            open_packed(op, program.state_dict[held[packed.name]], [_shape(value) for value in arguments.values()])
-
-
-def _shape(argument):
-    """Returns the shape of a tensor, None for an extent that is known at run time only; else the argument."""
-    value = argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
-    if not isinstance(value, torch.Tensor):
-        return value
-    return tuple(extent if isinstance(extent, int) else None for extent in value.shape)
 
 
 def _check_products(graph: torch.fx.Graph) -> None:

@@ -105,7 +105,7 @@ def _load_torch_conversion_dialect() -> None:
     PassManager.parse("builtin.module(torch-func-backend-type-conversion)").run(Module.parse("module {}").operation)
 
 
-def _check(op: Op, operands: dict[str, Value]) -> tuple[dict, dict[str, str], tuple]:
+def check(op: Op, operands: dict[str, Value]) -> tuple[dict, dict[str, str], tuple]:
     """Returns the arguments, tensors as their shapes; the dtypes of the tensors; and the shape of the result."""
     types = {name: VTensor.parse(value.type) for name, value in operands.items()}
     known = {name: types[name].shape if types[name] else constant(op, name, operands[name]) for name in operands}
@@ -117,7 +117,7 @@ def _check(op: Op, operands: dict[str, Value]) -> tuple[dict, dict[str, str], tu
 
 def _simplify(op: Op, operands: dict[str, Value], operation: Operation, blobs: Blobs) -> tuple[Op, dict[str, Value]]:
     """Returns an op that has an entry point, and its operands: the one on packed weights, where they are constant."""
-    known, _, shape = _check(op, operands)
+    known, _, shape = check(op, operands)
     _, *weights = (name for name in op.tensors if known[name] is not None)
     constants = {name: read_literal(operands[name]) for name in weights}
     is_constant = all(tensor is not None for tensor in constants.values())
@@ -146,7 +146,7 @@ def _simplify(op: Op, operands: dict[str, Value], operation: Operation, blobs: B
 
 def _lower(op: Op, operands: dict[str, Value], type: Type, wrappers: dict[str, str]) -> Value:
     """Adds the call of the entry point, and its wrapper. Returns the result, of `type`."""
-    known, dtypes, shape = _check(op, operands)
+    known, dtypes, shape = check(op, operands)
     specs = {name: _spec(op, name, known, dtypes) for name in op.memrefs}
     tensors = {
         name: tensor.empty([0, 0], Type.parse(_dtype(spec)))
