@@ -218,3 +218,20 @@ void _mlir_ciface_qmm_rows_packed(const qmm_memref_i64_1d* ids, const qmm_memref
                                   const qmm_memref_f32_2d* y) {
   report(rows_packed(*ids, *packed, *y));
 }
+
+static qmm_memref_i8_1d bytes(const void* data, int64_t size) {
+  int8_t* const first = static_cast<int8_t*>(const_cast<void*>(data));  // which is only read
+  return {first, first, 0, {size}, {1}};
+}
+
+void _mlir_ciface_qmm_matmul_packed_external(const qmm_memref_f32_2d* x, const void* packed, int64_t size,
+                                             int64_t lhs_kind, const qmm_memref_f32_2d* y) {
+  const qmm_memref_i8_1d weights = bytes(packed, size);
+  _mlir_ciface_qmm_matmul_packed(x, &weights, lhs_kind, y);
+}
+
+void _mlir_ciface_qmm_rows_packed_external(const qmm_memref_i64_1d* ids, const void* packed, int64_t size,
+                                           const qmm_memref_f32_2d* y) {
+  const qmm_memref_i8_1d weights = bytes(packed, size);
+  _mlir_ciface_qmm_rows_packed(ids, &weights, y);
+}

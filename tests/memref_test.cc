@@ -92,6 +92,12 @@ struct Call {
           &x, &codes, &sides_u16.scales, &zeros, &sides_u16.mins, bits, group, lhs_kind, &y);
   }
   void rows_packed() { _mlir_ciface_qmm_rows_packed(&ids, &packed, &rows); }
+  void matmul_packed_external() {
+    _mlir_ciface_qmm_matmul_packed_external(&x, blob.data(), static_cast<int64_t>(blob.size()), lhs_kind, &y);
+  }
+  void rows_packed_external() {
+    _mlir_ciface_qmm_rows_packed_external(&ids, blob.data(), static_cast<int64_t>(blob.size()), &rows);
+  }
 
   // What qmm_matmul makes of the same.
   std::vector<float> expected() { return matmul(static_cast<int>(lhs_kind), kM, x_values, open(blob)); }
@@ -135,12 +141,18 @@ TEST(Memref, EqualsTheCFunctions) {
       call.y_values.assign(kM * kN, -77.0f);
       call.matmul_grouped();
       EXPECT_EQ(call.y_values, expected);
+      call.y_values.assign(kM * kN, -77.0f);
+      call.matmul_packed_external();
+      EXPECT_EQ(call.y_values, expected);
     }
     Call call(bits, offset, scale_dtype);
     call.rows_packed();
     const qmm_rhs rhs = open(call.blob);
     std::vector<float> expected(kM * kK);
     ASSERT_EQ(qmm_dequantize_rows(&rhs, call.id_values.data(), kM, expected.data(), kK), QMM_OK);
+    EXPECT_EQ(call.row_values, expected);
+    call.row_values.assign(kM * kK, -77.0f);
+    call.rows_packed_external();
     EXPECT_EQ(call.row_values, expected);
   });
   EXPECT_EQ(qmm_sticky_status(), QMM_OK);

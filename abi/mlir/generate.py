@@ -18,7 +18,7 @@ from string import Formatter
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "abi" / "python" / "libqmm"))  # not the package, which loads the shared library
 
-from ops import DTYPES, OPS, Choice, Int, Op, Tensor  # noqa: E402
+from ops import DTYPES, OPS, REQUIRED, Choice, Int, Op, Tensor  # noqa: E402
 
 _HEADER = "{comment} SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n{comment}\n{comment} {text}\n"
 _WRITTEN = "Written by `./dev generate` from abi/python/libqmm/ops.py."
@@ -94,9 +94,10 @@ def _cpp_argument(name: str, argument: Tensor | Int | Choice) -> str:
     match argument:
         case Int():
             return f'{{.name = "{name}", .kind = Argument::kInt}}'
-        case Choice(numbers=numbers):
+        case Choice(numbers=numbers, default=default):
             choices = ", ".join(f'{{"{string}", {number}}}' for string, number in numbers.items())
-            return f'{{.name = "{name}", .kind = Argument::kChoice, .choices = {{{choices}}}}}'
+            default = "" if default is REQUIRED else f', .default_choice = "{default}"'
+            return f'{{.name = "{name}", .kind = Argument::kChoice, .choices = {{{choices}}}{default}}}'
     fields = [f'.name = "{name}"', ".kind = Argument::kTensor"]
     fields += [".optional = true"] * argument.optional + [".has_leading = true"] * argument.has_leading
     fields += [f".extents = {len(argument.extents)}"]
@@ -136,6 +137,7 @@ def _cpp_row(op: Op) -> str:
         "callee": f'"{callee.removesuffix("_") if dtype else callee}"',
         "callee_dtype": str(names.index(dtype)) if dtype else "-1",
         "call": f"{{{', '.join(str(names.index(name)) for name in op.call.split())}}}",
+        "columns": str(names.index(last)) if (last := op.result.split()[-1]) in names else "-1",
         "has_leading": "true" if Tensor(op.result, "").has_leading else "false",
         "dtype": '""' if op.result_dtype in names else f'"{op.result_dtype}"',
         "dtype_of": str(names.index(op.result_dtype)) if op.result_dtype in names else "-1",

@@ -78,6 +78,7 @@ struct Argument {
   int extents = 0;                  // of a tensor: the others
   std::string_view passed_as = {};  // the dtype in which the call takes a tensor, where it is not the tensor's own
   std::vector<std::pair<std::string_view, int64_t>> choices = {};  // the strings, and what the call takes for each
+  std::string_view default_choice = {};                            // "" where one has to be given
 
   int rank() const { return has_leading + extents; }  // of the memref that the call takes
 
@@ -138,6 +139,7 @@ struct Op {
   std::string_view callee;
   int callee_dtype;          // the tensor whose dtype ends the name of the callee, "_f16"; or -1
   std::vector<size_t> call;  // the arguments that the callee takes, in its order: tensors, then scalars
+  int columns;               // the integer that is the last extent of the result; or -1
   bool has_leading;          // the leading extents of the result are those of the first argument
   std::string_view dtype;    // of the result
   int dtype_of;              // instead: a tensor whose dtype is that of the result; or -1

@@ -373,6 +373,13 @@ QMM_API void _mlir_ciface_qmm_matmul_grouped_bf16(const qmm_memref_f32_2d* x, co
 QMM_API void _mlir_ciface_qmm_rows_packed(const qmm_memref_i64_1d* ids, const qmm_memref_i8_1d* packed,
                                           const qmm_memref_f32_2d* y);
 
+/** As the entry points without _external, for packed weights that are no tensor to the program: `size` bytes at
+ * `packed`. */
+QMM_API void _mlir_ciface_qmm_matmul_packed_external(const qmm_memref_f32_2d* x, const void* packed, int64_t size,
+                                                     int64_t lhs_kind, const qmm_memref_f32_2d* y);
+QMM_API void _mlir_ciface_qmm_rows_packed_external(const qmm_memref_i64_1d* ids, const void* packed, int64_t size,
+                                                   const qmm_memref_f32_2d* y);
+
 #ifdef __cplusplus
 }
 #endif

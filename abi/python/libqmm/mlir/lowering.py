@@ -108,7 +108,7 @@ def _load_torch_conversion_dialect() -> None:
 def check(op: Op, operands: dict[str, Value]) -> tuple[dict, dict[str, str], tuple]:
     """Returns the arguments, tensors as their shapes; the dtypes of the tensors; and the shape of the result."""
     types = {name: VTensor.parse(value.type) for name, value in operands.items()}
-    known = {name: types[name].shape if types[name] else _constant(op, name, operands[name]) for name in operands}
+    known = {name: types[name].shape if types[name] else constant(op, name, operands[name]) for name in operands}
     dtypes = {name: type.dtype for name, type in types.items() if type}
     shape = op.shape(**known)
     op.check_dtypes(known, dtypes)
@@ -210,7 +210,7 @@ def _element(spec: str) -> Type:
     return Type.parse(spec.rsplit("x", 1)[1])
 
 
-def _constant(op: Op, name: str, value: Value):
+def constant(op: Op, name: str, value: Value):
     """Returns the Python value of a torch constant."""
     owner = value.owner if isinstance(value.owner, Operation) else getattr(value.owner, "operation", None)
     if owner is not None and owner.name == "torch.constant.none":

@@ -1,0 +1,828 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// qmm-lower-ops: ops become calls of libqmm's memref entry points. An op is stated in one of three forms, in generic
+// form where its dialect is not registered:
+//
+//   "torch.operator"(%x, %packed, %n, %lhs) {name = "torch.quantized.matmul.packed"}
+//   linalg.generic {library_call = "quantized.matmul.packed{lhs = \"s8\"}", ...} ins(%x, %packed) outs(%y)
+//   "stablehlo.custom_call"(%x, %packed) {call_target_name = "quantized.matmul.packed", backend_config = {lhs = "s8"}}
+//
+// The last two give integers and strings in a dictionary, and no operand for a tensor that is not given; an extent of
+// the result, as n is, may be left to the type of the result. A stablehlo.custom_call of another target becomes a call
+// of a C function of that name.
+//
+// A call on tensors has to stay one operation until bufferization has decided which tensors share memory. So each entry
+// point gets a private wrapper from tensors to tensors, which allocates the results and passes memrefs on:
+//
+//   func.func private @qmm_matmul_packed.tensors(tensor<?x?xf32>, tensor<?xi8>, i64, index, index) -> tensor<?x?xf32>
+//
+// where the indices are the extents of the result. The lowering on torch-mlir's bindings, abi/python/libqmm/mlir,
+// leaves the same calls.
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "ops.h"
+#include "passes.h"
+#include "types.h"
+
+namespace qmm {
+namespace {
+
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+using mlir::failure;
+using mlir::FailureOr;
+using mlir::LogicalResult;
+using mlir::MemRefType;
+using mlir::OpBuilder;
+using mlir::Operation;
+using mlir::RankedTensorType;
+using mlir::ShapedType;
+using mlir::success;
+using mlir::Type;
+using mlir::Value;
+using ops::Argument;
+using ops::Call;
+using ops::Extent;
+using ops::Given;
+using ops::Op;
+
+constexpr llvm::StringLiteral kWrapper = ".tensors";  // how the names of wrappers end
+
+int64_t product(ArrayRef<int64_t> extents) {
+  int64_t result = 1;
+  for (const int64_t extent : extents)
+    if (ShapedType::isDynamic(extent) || __builtin_mul_overflow(result, extent, &result)) return ShapedType::kDynamic;
+  return result;
+}
+
+// The element type that stands for a dtype of the table in a memref.
+Type element_type(mlir::MLIRContext* context, StringRef dtype) {
+  mlir::Builder builder(context);
+  return llvm::StringSwitch<Type>(dtype)
+      .Case("f32", builder.getF32Type())
+      .Case("f16", builder.getF16Type())
+      .Case("bf16", builder.getBF16Type())
+      .Case("i64", builder.getI64Type())
+      .Default(builder.getI8Type());
+}
+
+SmallVector<int64_t> dynamic(int64_t rank) {
+  return SmallVector<int64_t>(static_cast<size_t>(rank), ShapedType::kDynamic);
+}
+
+// A memref of any extents and offset, and of any strides or of dense rows.
+MemRefType strided(int64_t rank, Type element, bool dense_rows) {
+  SmallVector<int64_t> strides = dynamic(rank);
+  if (dense_rows && rank > 0) strides.back() = 1;
+  return MemRefType::get(dynamic(rank), element,
+                         mlir::StridedLayoutAttr::get(element.getContext(), ShapedType::kDynamic, strides));
+}
+
+// ---- what is called ------------------------------------------------------------------------------------------------
+
+// A function to call: what it takes, in order, and the memrefs that it writes, which follow.
+struct Entry {
+  std::string name;
+  SmallVector<Type> inputs;
+  SmallVector<MemRefType> results;
+  SmallVector<SmallVector<int64_t>> shapes;  // of the results; what is not known follows the inputs of the wrapper
+};
+
+// The declarations and wrappers in a module.
+class Callees {
+ public:
+  explicit Callees(mlir::ModuleOp module) : module_(module), symbols_(module) {}
+
+  // Declares `entry` for C, unless that is done.
+  LogicalResult declare(const Entry& entry, Operation* user) {
+    SmallVector<Type> inputs(entry.inputs);
+    llvm::append_range(inputs, entry.results);
+    const auto type = mlir::FunctionType::get(module_.getContext(), inputs, {});
+    Operation* const known = symbols_.lookup(entry.name);
+    auto function = llvm::dyn_cast_or_null<mlir::func::FuncOp>(known);
+    if (known == nullptr) {
+      function = mlir::func::FuncOp::create(user->getLoc(), entry.name, type);
+      function.setPrivate();
+      symbols_.insert(function);
+    } else if (!function || !function.isExternal() || function.getFunctionType() != type) {
+      auto error = user->emitError() << "is a call of @" << entry.name << " " << type;
+      error.attachNote(known->getLoc()) << "which is something else here";
+      return error;
+    }
+    function->setAttr(mlir::LLVM::LLVMDialect::getEmitCWrapperAttrName(), mlir::UnitAttr::get(module_.getContext()));
+    return success();
+  }
+
+  // Returns the wrapper of `entry`, and declares both unless that is done.
+  FailureOr<mlir::func::FuncOp> wrapper(const Entry& entry, Operation* user) {
+    if (mlir::failed(declare(entry, user))) return failure();
+    SmallVector<Type> inputs, results;
+    for (const Type type : entry.inputs) {
+      const auto memref = llvm::dyn_cast<MemRefType>(type);
+      inputs.push_back(memref ? RankedTensorType::get(memref.getShape(), memref.getElementType()) : type);
+    }
+    for (const auto& [shape, memref] : llvm::zip_equal(entry.shapes, entry.results)) {
+      inputs.append(static_cast<size_t>(llvm::count_if(shape, ShapedType::isDynamic)),
+                    mlir::IndexType::get(module_.getContext()));
+      results.push_back(RankedTensorType::get(shape, memref.getElementType()));
+    }
+    const auto type = mlir::FunctionType::get(module_.getContext(), inputs, results);
+    mlir::func::FuncOp& function = wrappers_[{entry.name, type.getAsOpaquePointer()}];
+    if (function) return function;
+
+    const mlir::Location at = user->getLoc();
+    function = mlir::func::FuncOp::create(at, entry.name + kWrapper.str(), type);
+    function.setPrivate();
+    symbols_.insert(function);
+    OpBuilder builder = OpBuilder::atBlockEnd(function.addEntryBlock());
+    SmallVector<Value> arguments, buffers;
+    for (const auto [i, input] : llvm::enumerate(entry.inputs)) {
+      const auto memref = llvm::dyn_cast<MemRefType>(input);
+      const auto index = static_cast<unsigned>(i);
+      if (memref && memref.getRank() > 0)
+        function.setArgAttr(index, mlir::bufferization::BufferizationDialect::kBufferLayoutAttrName,
+                            mlir::AffineMapAttr::get(memref.getLayout().getAffineMap()));
+      const Value value = function.getArgument(index);
+      arguments.push_back(
+          memref ? builder.create<mlir::bufferization::ToMemrefOp>(at, memref, value, /*read_only=*/true) : value);
+    }
+    auto extents = function.getArguments().drop_front(entry.inputs.size());
+    for (const auto& [shape, memref] : llvm::zip_equal(entry.shapes, entry.results)) {
+      const size_t unknown = static_cast<size_t>(llvm::count_if(shape, ShapedType::isDynamic));
+      buffers.push_back(builder.create<mlir::memref::AllocOp>(at, MemRefType::get(shape, memref.getElementType()),
+                                                              extents.take_front(unknown),
+                                                              builder.getI64IntegerAttr(64)));
+      extents = extents.drop_front(unknown);
+      arguments.push_back(builder.create<mlir::memref::CastOp>(at, memref, buffers.back()));
+    }
+    builder.create<mlir::func::CallOp>(at, entry.name, mlir::TypeRange(), arguments);
+    SmallVector<Value> returned;
+    for (const Value buffer : buffers)
+      returned.push_back(
+          builder.create<mlir::bufferization::ToTensorOp>(at, buffer, /*restrict=*/true, /*writable=*/true));
+    builder.create<mlir::func::ReturnOp>(at, returned);
+    return function;
+  }
+
+  // Adds bytes that are part of the program.
+  mlir::LLVM::GlobalOp constant(StringRef name, StringRef bytes, mlir::Location at) {
+    OpBuilder builder(module_.getContext());
+    auto global = builder.create<mlir::LLVM::GlobalOp>(
+        at, mlir::LLVM::LLVMArrayType::get(builder.getI8Type(), bytes.size()), /*isConstant=*/true,
+        mlir::LLVM::Linkage::Internal, name, builder.getStringAttr(bytes), /*alignment=*/16);
+    symbols_.insert(global);
+    return global;
+  }
+
+ private:
+  mlir::ModuleOp module_;
+  mlir::SymbolTable symbols_;
+  std::map<std::pair<std::string, const void*>, mlir::func::FuncOp> wrappers_;
+};
+
+// ---- what IR states ------------------------------------------------------------------------------------------------
+
+// An op of the table as IR states it: a value where an argument is a tensor.
+struct Statement {
+  Operation* operation;
+  const Op* op;
+  std::vector<Given> given;
+  SmallVector<Value> values;
+  Call call;
+
+  mlir::InFlightDiagnostic error() const { return operation->emitError() << StringRef(op->name) << ": "; }
+};
+
+Given given_tensor(const TensorType& type) {
+  Given given;
+  given.kind = Given::kTensor;
+  for (const int64_t extent : type.builtin.getShape()) given.shape.emplace_back(extent);
+  given.dtype = type.dtype;
+  return given;
+}
+
+// Reads a tensor, or a memref where that is what there are.
+std::optional<Given> read_shaped(Type type, bool on_memrefs = false) {
+  if (on_memrefs) {
+    const auto memref = llvm::dyn_cast<MemRefType>(type);
+    if (!memref || !RankedTensorType::isValidElementType(memref.getElementType())) return std::nullopt;
+    type = RankedTensorType::get(memref.getShape(), memref.getElementType());
+  }
+  const TensorType tensor = read_tensor_type(type);
+  return tensor.builtin ? std::optional(given_tensor(tensor)) : std::nullopt;
+}
+
+std::optional<Given> read_constant(mlir::Attribute value) {
+  Given given;
+  if (const auto string = llvm::dyn_cast_or_null<mlir::StringAttr>(value)) {
+    given.kind = Given::kString;
+    given.string = string.getValue().str();
+    return given;
+  }
+  const auto integer = llvm::dyn_cast_or_null<mlir::IntegerAttr>(value);
+  const std::optional<int64_t> value_64 = integer ? integer.getValue().trySExtValue() : std::nullopt;
+  if (!value_64 || !Extent(*value_64).known()) return std::nullopt;
+  given.kind = Given::kInteger;
+  given.integer = *value_64;
+  return given;
+}
+
+// Checks what is stated, with the type of its one result, and fills in the call.
+LogicalResult check_statement(Statement& statement, Type result, bool on_memrefs = false) {
+  if (const std::string sentence = ops::check(*statement.op, statement.given, statement.call); !sentence.empty())
+    return statement.operation->emitError() << sentence;
+  const std::optional<Given> stated = read_shaped(result, on_memrefs);
+  // Extents that are not known equal any.
+  if (stated && stated->dtype == statement.call.dtype && stated->shape == statement.call.shape) return success();
+  Given expected;
+  expected.kind = Given::kTensor;
+  expected.shape = statement.call.shape;
+  return statement.error() << "the result is " << ops::say(expected) << " of " << statement.call.dtype
+                           << "; here it is stated to be " << result;
+}
+
+// ---- "torch.operator" ----------------------------------------------------------------------------------------------
+
+// Reads arguments that are all operands, constants among them.
+FailureOr<Statement> read_torch(Operation* operation, const Op& op) {
+  Statement statement{operation, &op, {}, {}, {}};
+  if (operation->getNumOperands() != op.arguments.size() || operation->getNumResults() != 1)
+    return statement.error() << operation->getNumOperands() << " operands and " << operation->getNumResults()
+                             << " results; it takes " << op.arguments.size() << " and has 1";
+  for (const auto& [argument, value] : llvm::zip_equal(op.arguments, operation->getOperands())) {
+    std::optional<Given> given = read_shaped(value.getType());
+    statement.values.push_back(given ? value : Value());
+    if (!given) {
+      Operation* const owner = value.getDefiningOp();
+      const StringRef name = owner == nullptr ? "" : owner->getName().getStringRef();
+      if (name == "torch.constant.none")
+        given = Given();
+      else if (name.starts_with("torch.constant.") || name == "arith.constant")
+        given = read_constant(owner->getAttr("value"));
+    }
+    if (!given)
+      return statement.error() << StringRef(argument.name) << " is " << value.getType() << "; it must be "
+                               << (argument.kind == Argument::kTensor ? "a tensor of known rank and dtype"
+                                                                      : "a constant of the program");
+    statement.given.push_back(*std::move(given));
+  }
+  if (mlir::failed(check_statement(statement, operation->getResult(0).getType()))) return failure();
+  return statement;
+}
+
+// ---- forms with a dictionary ---------------------------------------------------------------------------------------
+
+// Parses the text of a dictionary: {lhs = "s8"}. "" is an empty one.
+mlir::DictionaryAttr parse_dictionary(StringRef text, mlir::MLIRContext* context) {
+  if (text.trim().empty()) return mlir::DictionaryAttr::get(context);
+  mlir::ScopedDiagnosticHandler quiet(context, [](mlir::Diagnostic&) { return success(); });
+  return llvm::dyn_cast_or_null<mlir::DictionaryAttr>(mlir::parseAttribute(text, context));
+}
+
+// Reads arguments of which the tensors are operands, those not given left out, and the others in `dictionary`.
+FailureOr<Statement> read_dictionary(Operation* operation, const Op& op, mlir::ValueRange operands,
+                                     mlir::DictionaryAttr dictionary, Type result, bool on_memrefs) {
+  Statement statement{operation, &op, {}, {}, {}};
+  const std::optional<Given> stated = read_shaped(result, on_memrefs);
+  SmallVector<size_t> optional;
+  size_t needed = 0, named = 0;
+  for (const auto [i, argument] : llvm::enumerate(op.arguments)) {
+    Given given;
+    if (argument.kind == Argument::kTensor) {
+      argument.optional ? optional.push_back(i) : void(++needed);
+    } else if (const mlir::Attribute value = dictionary.get(StringRef(argument.name))) {
+      ++named;
+      const std::optional<Given> constant = read_constant(value);
+      if (!constant)
+        return statement.error() << StringRef(argument.name) << " is " << value
+                                 << "; it must be an integer or a string";
+      given = *constant;
+    } else if (static_cast<int>(i) == op.columns && stated && !stated->shape.empty() && stated->shape.back().known()) {
+      given.kind = Given::kInteger;
+      given.integer = stated->shape.back();
+    } else if (!argument.default_choice.empty()) {
+      given.kind = Given::kString;
+      given.string = argument.default_choice;
+    }
+    statement.given.push_back(given);
+  }
+  if (named != dictionary.size())
+    for (const mlir::NamedAttribute entry : dictionary)
+      if (llvm::none_of(op.arguments, [&](const Argument& argument) {
+            return argument.kind != Argument::kTensor && StringRef(argument.name) == entry.getName();
+          }))
+        return statement.error() << "none of its integers and strings is called " << entry.getName();
+  if (operands.size() < needed || operands.size() > needed + optional.size())
+    return statement.error() << operands.size() << " operands; it takes " << needed << " to "
+                             << needed + optional.size() << " tensors";
+
+  // Of the tensors that need not be given, those are that make the operands fit.
+  std::string sentence;
+  const size_t left_out = needed + optional.size() - operands.size();
+  for (uint64_t absent = 0; absent < uint64_t(1) << optional.size(); ++absent) {
+    if (static_cast<size_t>(llvm::popcount(absent)) != left_out) continue;
+    statement.values.assign(op.arguments.size(), Value());
+    auto operand = operands.begin();
+    for (const auto [i, argument] : llvm::enumerate(op.arguments)) {
+      if (argument.kind != Argument::kTensor) continue;
+      const auto* const found = llvm::find(optional, i);
+      const bool is_absent = found != optional.end() && (absent >> (found - optional.begin()) & 1) != 0;
+      statement.given[i] = Given();
+      if (is_absent) continue;
+      const std::optional<Given> given = read_shaped((*operand).getType(), on_memrefs);
+      if (!given)
+        return statement.error() << StringRef(argument.name) << " is " << (*operand).getType()
+                                 << "; it must be a tensor of known rank and dtype";
+      const bool is_empty = argument.optional && static_cast<int>(given->shape.size()) == argument.rank() &&
+                            given->shape[0].known() && given->shape[0].value() == 0;
+      if (!is_empty) statement.given[i] = *given;  // no extent at all is how entry points know what is not given
+      statement.values[i] = *operand++;
+    }
+    std::string failed = ops::check(op, statement.given, statement.call);
+    if (failed.empty()) {
+      if (mlir::failed(check_statement(statement, result, on_memrefs))) return failure();
+      return statement;
+    }
+    if (sentence.empty()) sentence = std::move(failed);
+  }
+  return operation->emitError() << sentence;
+}
+
+// ---- calls on tensors ----------------------------------------------------------------------------------------------
+
+// The pointer and the size that stand for an argument of a function that is opaque bytes to the program.
+using Externals = llvm::DenseMap<Value, std::pair<Value, Value>>;
+
+Value cast(OpBuilder& builder, mlir::Location at, Value value, Type type) {
+  if (value.getType() == type) return value;
+  if (llvm::isa<RankedTensorType>(type) && llvm::isa<RankedTensorType>(value.getType()) &&
+      llvm::cast<RankedTensorType>(type).getElementType() ==
+          llvm::cast<RankedTensorType>(value.getType()).getElementType())
+    return builder.create<mlir::tensor::CastOp>(at, type, value);
+  if (!is_torch_type(value.getType()) && !is_torch_type(type))
+    return builder.create<mlir::UnrealizedConversionCastOp>(at, type, value).getResult(0);
+  mlir::OperationState state(at, is_torch_type(type) ? "torch_c.from_builtin_tensor" : "torch_c.to_builtin_tensor",
+                             value, type);
+  return builder.create(state)->getResult(0);
+}
+
+// Converts floats, element by element.
+Value convert(OpBuilder& builder, mlir::Location at, Value value, Type element) {
+  const auto type = llvm::cast<RankedTensorType>(value.getType());
+  if (type.getElementType() == element) return value;
+  const bool widens = type.getElementTypeBitWidth() < element.getIntOrFloatBitWidth();
+  const Value empty =
+      builder.create<mlir::tensor::EmptyOp>(at, mlir::tensor::getMixedSizes(builder, at, value), element);
+  const SmallVector<mlir::AffineMap> maps(2, builder.getMultiDimIdentityMap(static_cast<unsigned>(type.getRank())));
+  const SmallVector<mlir::utils::IteratorType> loops(static_cast<size_t>(type.getRank()),
+                                                     mlir::utils::IteratorType::parallel);
+  return builder
+      .create<mlir::linalg::GenericOp>(at, empty.getType(), value, empty, maps, loops,
+                                       [&](OpBuilder& body, mlir::Location, mlir::ValueRange in) {
+                                         const Value out =
+                                             widens ? Value(body.create<mlir::arith::ExtFOp>(at, element, in[0]))
+                                                    : Value(body.create<mlir::arith::TruncFOp>(at, element, in[0]));
+                                         body.create<mlir::linalg::YieldOp>(at, out);
+                                       })
+      .getResult(0);
+}
+
+// Makes one extent of the `leading` first ones.
+Value fold(OpBuilder& builder, mlir::Location at, Value value, size_t leading) {
+  if (leading == 1) return value;
+  const auto type = llvm::cast<RankedTensorType>(value.getType());
+  const ArrayRef<int64_t> rest = type.getShape().drop_front(leading);
+  SmallVector<int64_t> shape = {product(type.getShape().take_front(leading))};
+  llvm::append_range(shape, rest);
+  SmallVector<mlir::ReassociationIndices> groups;
+  if (leading > 0) {
+    groups.push_back(llvm::to_vector<2>(llvm::seq<int64_t>(0, static_cast<int64_t>(leading))));
+    for (int64_t i = static_cast<int64_t>(leading); i < type.getRank(); ++i) groups.push_back({i});
+    return builder.create<mlir::tensor::CollapseShapeOp>(at, RankedTensorType::get(shape, type.getElementType()), value,
+                                                         groups);
+  }
+  for (int64_t i = 0; i < type.getRank(); ++i) groups.push_back({i + 1});
+  if (!groups.empty()) groups[0].insert(groups[0].begin(), 0);
+  SmallVector<mlir::OpFoldResult> extents = mlir::tensor::getMixedSizes(builder, at, value);
+  extents.insert(extents.begin(), builder.getIndexAttr(1));
+  return builder.create<mlir::tensor::ExpandShapeOp>(at, RankedTensorType::get(shape, type.getElementType()), value,
+                                                     groups, extents);
+}
+
+// Gives `value` [m, columns] the `leading` first extents of `rows` instead of m.
+Value unfold(OpBuilder& builder, mlir::Location at, Value value, Value rows, size_t leading, int64_t columns) {
+  const auto rows_type = llvm::cast<RankedTensorType>(rows.getType());
+  const Type element = llvm::cast<RankedTensorType>(value.getType()).getElementType();
+  SmallVector<int64_t> shape(rows_type.getShape().take_front(leading));
+  value = cast(builder, at, value, RankedTensorType::get({product(shape), columns}, element));
+  if (leading == 1) return value;
+  shape.push_back(columns);
+  const auto type = RankedTensorType::get(shape, element);
+  if (leading == 0)
+    return builder.create<mlir::tensor::CollapseShapeOp>(at, type, value, ArrayRef<mlir::ReassociationIndices>{{0, 1}});
+  SmallVector<mlir::OpFoldResult> extents = mlir::tensor::getMixedSizes(builder, at, rows);
+  extents.truncate(leading);
+  extents.push_back(mlir::tensor::getMixedSize(builder, at, value, 1));
+  if (llvm::count_if(rows_type.getShape().take_front(leading), ShapedType::isDynamic) > 1) {
+    // Bufferization in MLIR 19 crashes on a tensor.expand_shape to more than one extent that is not known.
+    const SmallVector<Value> sizes = mlir::getValueOrCreateConstantIndexOp(builder, at, extents);
+    return builder.create<mlir::tensor::ReshapeOp>(at, type, value,
+                                                   builder.create<mlir::tensor::FromElementsOp>(at, sizes));
+  }
+  const SmallVector<mlir::ReassociationIndices> groups = {
+      llvm::to_vector<2>(llvm::seq<int64_t>(0, static_cast<int64_t>(leading))), {static_cast<int64_t>(leading)}};
+  return builder.create<mlir::tensor::ExpandShapeOp>(at, type, value, groups, extents);
+}
+
+// Whether consecutive elements of a row will lie side by side in memory: no slice leaves elements out between them.
+bool has_dense_rows(Value value) {
+  while (Operation* const op = value.getDefiningOp()) {
+    if (!llvm::isa<mlir::tensor::CastOp, mlir::tensor::ExtractSliceOp, mlir::tensor::CollapseShapeOp,
+                   mlir::tensor::ExpandShapeOp, mlir::UnrealizedConversionCastOp>(op))
+      return true;
+    if (auto slice = llvm::dyn_cast<mlir::tensor::ExtractSliceOp>(op); slice && slice.getSourceType().getRank() > 0) {
+      const RankedTensorType source = slice.getSourceType();
+      const bool is_column =
+          slice.getStaticSizes().back() == 1 && source.getShape().back() != 1 && source.getRank() > 1;
+      if (slice.getStaticStrides().back() != 1 || is_column) return false;
+    }
+    value = op->getOperand(0);
+  }
+  return true;
+}
+
+// x and what is computed of it may have any strides, all else has dense rows.
+bool takes_x(const Call& call) { return call.tensors[0].rank == 2; }
+
+MemRefType input_of(const Call& call, size_t i, mlir::MLIRContext* context) {
+  const Call::Tensor& tensor = call.tensors[i];
+  return strided(tensor.rank, element_type(context, tensor.dtype), i != 0 || !takes_x(call));
+}
+
+MemRefType result_of(const Call& call, mlir::MLIRContext* context) {
+  return strided(2, mlir::Float32Type::get(context), !takes_x(call));
+}
+
+LogicalResult lower_on_tensors(const Statement& statement, const Externals& externals, Callees& callees) {
+  const Call& call = statement.call;
+  OpBuilder builder(statement.operation);
+  const mlir::Location at = statement.operation->getLoc();
+  const Type i64 = builder.getI64Type();
+
+  Entry entry{call.callee, {}, {result_of(call, builder.getContext())}, {dynamic(2)}};
+  SmallVector<Value> arguments, tensors;
+  const size_t leading = call.shape.size() - 1;
+  for (const auto [i, tensor] : llvm::enumerate(call.tensors)) {
+    const MemRefType memref = input_of(call, i, builder.getContext());
+    const Value given = statement.values[tensor.argument];
+    if (const auto external = externals.find(given); given && external != externals.end()) {
+      if (tensor.rank != 1 || memref.getElementType() != builder.getI8Type())
+        return statement.error() << StringRef(statement.op->arguments[tensor.argument].name)
+                                 << " is external; only packed weights can be";
+      entry.name = call.callee + "_external";
+      llvm::append_values(arguments, external->second.first, external->second.second);
+      llvm::append_range(entry.inputs, mlir::TypeRange{external->second.first.getType(), i64});
+      tensors.push_back(given);
+      continue;
+    }
+    Value value;
+    if (given)
+      value = convert(builder, at, cast(builder, at, given, read_tensor_type(given.getType()).builtin),
+                      memref.getElementType());
+    else  // no extent at all tells the entry point that an argument is not given
+      value = builder.create<mlir::tensor::EmptyOp>(at, SmallVector<int64_t>(static_cast<size_t>(tensor.rank), 0),
+                                                    memref.getElementType());
+    tensors.push_back(value);
+    const bool is_x = i == 0 && takes_x(call);
+    if (!is_x && !has_dense_rows(value))
+      value = builder.create<mlir::bufferization::AllocTensorOp>(at, llvm::cast<RankedTensorType>(value.getType()),
+                                                                 mlir::ValueRange(), value);
+    if (i == 0) value = fold(builder, at, value, leading);
+    arguments.push_back(cast(builder, at, value, RankedTensorType::get(memref.getShape(), memref.getElementType())));
+    entry.inputs.push_back(memref);
+  }
+  for (const int64_t scalar : call.scalars) {
+    arguments.push_back(builder.create<mlir::arith::ConstantOp>(at, builder.getI64IntegerAttr(scalar)));
+    entry.inputs.push_back(i64);
+  }
+  const Value rows = builder.create<mlir::tensor::DimOp>(at, arguments[0], 0);
+  const int64_t columns = call.shape.back().value();
+  // Only canonical weights leave this extent unknown: the rows of their codes.
+  const Value columns_value = ShapedType::isDynamic(columns)
+                                  ? Value(builder.create<mlir::tensor::DimOp>(at, tensors[1], 0))
+                                  : Value(builder.create<mlir::arith::ConstantIndexOp>(at, columns));
+  llvm::append_values(arguments, rows, columns_value);
+
+  FailureOr<mlir::func::FuncOp> wrapper = callees.wrapper(entry, statement.operation);
+  if (mlir::failed(wrapper)) return failure();
+  Value result = builder.create<mlir::func::CallOp>(at, *wrapper, arguments).getResult(0);
+  result = unfold(builder, at, result, tensors[0], leading, columns);
+  result = convert(builder, at, result, element_type(builder.getContext(), call.dtype));
+  const Type stated = statement.operation->getResult(0).getType();
+  result = cast(builder, at, result, read_tensor_type(stated).builtin);
+  statement.operation->getResult(0).replaceAllUsesWith(cast(builder, at, result, stated));
+  statement.operation->erase();
+  return success();
+}
+
+// ---- calls on memrefs ----------------------------------------------------------------------------------------------
+
+bool is_zero(Value value) { return mlir::matchPattern(value, mlir::m_AnyZeroFloat()); }
+
+bool is_zero_fill(Operation* op) {
+  auto fill = llvm::dyn_cast_or_null<mlir::linalg::FillOp>(op);
+  return fill && is_zero(fill.getInputs()[0]);
+}
+
+// Returns the linalg.fill of `memref` with zeros that comes before `op`, with nothing between that reads or writes
+// memory.
+Operation* zero_fill_before(Operation* op, Value memref) {
+  do op = op->getPrevNode();
+  while (op != nullptr && (mlir::isMemoryEffectFree(op) || llvm::isa<mlir::memref::AllocOp>(op)));
+  return is_zero_fill(op) && llvm::cast<mlir::linalg::FillOp>(op).getOutputs()[0] == memref ? op : nullptr;
+}
+
+LogicalResult lower_on_memrefs(const Statement& statement, Value destination, Operation* fill, Callees& callees) {
+  const Call& call = statement.call;
+  OpBuilder builder(statement.operation);
+  const mlir::Location at = statement.operation->getLoc();
+  Entry entry{call.callee, {}, {result_of(call, builder.getContext())}, {dynamic(2)}};
+  SmallVector<Value> arguments;
+  const auto pass = [&](StringRef name, Value value, MemRefType type) -> LogicalResult {
+    const auto given = llvm::cast<MemRefType>(value.getType());
+    if (!mlir::memref::CastOp::areCastCompatible(given, type))
+      return statement.error() << name << " is " << given << ", which can not be passed as " << type;
+    arguments.push_back(given == type ? value : builder.create<mlir::memref::CastOp>(at, type, value));
+    return success();
+  };
+  for (const auto [i, tensor] : llvm::enumerate(call.tensors)) {
+    const MemRefType memref = input_of(call, i, builder.getContext());
+    Value value = statement.values[tensor.argument];
+    if (!value)
+      value = builder.create<mlir::memref::AllocaOp>(
+          at, MemRefType::get(SmallVector<int64_t>(static_cast<size_t>(tensor.rank), 0), memref.getElementType()));
+    if (mlir::failed(pass(statement.op->arguments[tensor.argument].name, value, memref))) return failure();
+    entry.inputs.push_back(memref);
+  }
+  for (const int64_t scalar : call.scalars) {
+    arguments.push_back(builder.create<mlir::arith::ConstantOp>(at, builder.getI64IntegerAttr(scalar)));
+    entry.inputs.push_back(builder.getI64Type());
+  }
+  if (mlir::failed(pass("the result", destination, entry.results[0])) ||
+      mlir::failed(callees.declare(entry, statement.operation)))
+    return failure();
+  builder.create<mlir::func::CallOp>(at, entry.name, mlir::TypeRange(), arguments);
+  statement.operation->erase();
+  if (fill != nullptr) fill->erase();  // the call writes all of it
+  return success();
+}
+
+// The destination of linalg.generic is where its body starts from; ours starts from zeros.
+LogicalResult lower_linalg(mlir::linalg::GenericOp generic, const Op& op, StringRef text, const Externals& externals,
+                           Callees& callees) {
+  const auto dictionary = parse_dictionary(text, generic.getContext());
+  if (!dictionary)
+    return generic.emitError() << "library_call is \"" << *generic.getLibraryCall() << "\"; after the name must come a "
+                               << "dictionary: {bits = 4, lhs = \"s8\"}";
+  if (generic.getNumDpsInits() != 1)
+    return generic.emitError() << StringRef(op.name) << ": " << generic.getNumDpsInits() << " outputs; it has 1";
+  if (!generic.hasPureTensorSemantics() && !generic.hasPureBufferSemantics())
+    return generic.emitError() << StringRef(op.name) << ": operands must be all tensors or all memrefs";
+  const bool on_memrefs = generic.hasPureBufferSemantics();
+  const Value destination = generic.getDpsInits()[0];
+  Operation* const fill = on_memrefs ? zero_fill_before(generic, destination) : nullptr;
+  if (fill == nullptr && !is_zero_fill(destination.getDefiningOp()) && !is_zero(destination) &&
+      !generic.getRegionOutputArgs()[0].use_empty())
+    return generic.emitError() << StringRef(op.name)
+                               << ": the body reads the output, which must be linalg.fill of 0 then";
+  FailureOr<Statement> statement =
+      read_dictionary(generic, op, generic.getDpsInputs(), dictionary, destination.getType(), on_memrefs);
+  if (mlir::failed(statement)) return failure();
+  return on_memrefs ? lower_on_memrefs(*statement, destination, fill, callees)
+                    : lower_on_tensors(*statement, externals, callees);
+}
+
+// ---- "stablehlo.custom_call" ---------------------------------------------------------------------------------------
+
+// Whether layouts, as XLA gives them, are those of memrefs without strides.
+bool is_row_major(mlir::Attribute attribute) {
+  if (!attribute) return true;
+  const auto layouts = llvm::dyn_cast<mlir::ArrayAttr>(attribute);
+  return layouts && llvm::all_of(layouts, [](mlir::Attribute layout) {
+           const auto order = llvm::dyn_cast<mlir::DenseIntElementsAttr>(layout);
+           if (!order) return false;
+           int64_t expected = order.getNumElements();
+           return llvm::all_of(order.getValues<llvm::APInt>(),
+                               [&](const llvm::APInt& axis) { return axis == static_cast<uint64_t>(--expected); });
+         });
+}
+
+// A target that is not in the table: @target(operands, backend_config as pointer and size if it is there, results).
+LogicalResult lower_foreign(Operation* operation, StringRef target, mlir::Attribute config, const Externals& externals,
+                            Callees& callees) {
+  OpBuilder builder(operation);
+  const mlir::Location at = operation->getLoc();
+  Entry entry{target.str(), {}, {}, {}};
+  SmallVector<Value> arguments;
+  for (const auto [i, operand] : llvm::enumerate(operation->getOperands())) {
+    if (const auto external = externals.find(operand); external != externals.end()) {
+      llvm::append_values(arguments, external->second.first, external->second.second);
+      llvm::append_range(entry.inputs, mlir::TypeRange{external->second.first.getType(), builder.getI64Type()});
+      continue;
+    }
+    const RankedTensorType type = read_tensor_type(operand.getType()).builtin;
+    if (!type)
+      return operation->emitError() << "operand " << i << " of @" << target << " is " << operand.getType()
+                                    << "; it must be a tensor of known rank";
+    const auto dynamic_type = RankedTensorType::get(dynamic(type.getRank()), type.getElementType());
+    arguments.push_back(cast(builder, at, cast(builder, at, operand, type), dynamic_type));
+    entry.inputs.push_back(strided(type.getRank(), type.getElementType(), false));
+  }
+  if (const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config); text && !text.empty()) {
+    const auto size = builder.getI64IntegerAttr(static_cast<int64_t>(text.size()));
+    arguments.push_back(
+        builder.create<mlir::LLVM::AddressOfOp>(at, callees.constant((target + ".backend_config").str(), text, at)));
+    arguments.push_back(builder.create<mlir::arith::ConstantOp>(at, size));
+    llvm::append_range(entry.inputs,
+                       mlir::TypeRange{mlir::LLVM::LLVMPointerType::get(builder.getContext()), builder.getI64Type()});
+  } else if (config && !text &&
+             !(llvm::isa<mlir::DictionaryAttr>(config) && llvm::cast<mlir::DictionaryAttr>(config).empty())) {
+    return operation->emitError() << "backend_config of @" << target << " is " << config
+                                  << "; to a C function only a string can be passed";
+  }
+  for (const auto [i, type] : llvm::enumerate(operation->getResultTypes())) {
+    const RankedTensorType tensor = read_tensor_type(type).builtin;
+    if (!tensor || !tensor.hasStaticShape())
+      return operation->emitError() << "result " << i << " of @" << target << " is " << type
+                                    << "; it must be a tensor of known shape";
+    entry.results.push_back(strided(tensor.getRank(), tensor.getElementType(), false));
+    entry.shapes.emplace_back(tensor.getShape());
+  }
+  FailureOr<mlir::func::FuncOp> wrapper = callees.wrapper(entry, operation);
+  if (mlir::failed(wrapper)) return failure();
+  auto call = builder.create<mlir::func::CallOp>(at, *wrapper, arguments);
+  for (auto [result, value] : llvm::zip_equal(operation->getResults(), call.getResults()))
+    result.replaceAllUsesWith(cast(builder, at, value, result.getType()));
+  operation->erase();
+  return success();
+}
+
+// An op of the table by its name, or by that of its entry point, which is what libqmm's handlers for XLA are called.
+const Op* find_target(StringRef target) {
+  for (const Op& op : ops::table())
+    if (target == StringRef(op.callee)) return &op;
+  return ops::find_op(target);
+}
+
+LogicalResult lower_custom_call(Operation* operation, const Externals& externals, Callees& callees) {
+  const auto target = operation->getAttrOfType<mlir::StringAttr>("call_target_name");
+  if (!target || target.empty()) return operation->emitError("call_target_name must be a string, and not empty");
+  const mlir::Attribute effect = operation->getAttr("has_side_effect");
+  if (effect && !llvm::isa<mlir::BoolAttr>(effect))
+    return operation->emitError() << "has_side_effect is " << effect << "; it must be true or false";
+  for (const StringRef name : {"operand_layouts", "result_layouts"})
+    if (!is_row_major(operation->getAttr(name)))
+      return operation->emitError() << name << " is " << operation->getAttr(name) << "; tensors must be row-major";
+  for (const StringRef name : {"called_computations", "output_operand_aliases"})
+    if (const auto list = operation->getAttr(name); list && list != mlir::ArrayAttr::get(list.getContext(), {}))
+      return operation->emitError() << name << " is " << list << "; it must be empty";
+  // Without side effects, a call that nobody reads does nothing.
+  if (operation->use_empty() && !(effect && llvm::cast<mlir::BoolAttr>(effect).getValue())) {
+    operation->erase();
+    return success();
+  }
+
+  const mlir::Attribute config = operation->getAttr("backend_config");
+  const Op* const op = find_target(target);
+  if (op == nullptr) return lower_foreign(operation, target, config, externals, callees);
+  const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config);
+  const auto dictionary = text || !config ? parse_dictionary(text ? text.getValue() : "", operation->getContext())
+                                          : llvm::dyn_cast<mlir::DictionaryAttr>(config);
+  if (!dictionary)
+    return operation->emitError() << StringRef(op->name) << ": backend_config is " << config
+                                  << "; it must be a dictionary: {bits = 4, lhs = \"s8\"}";
+  if (operation->getNumResults() != 1)
+    return operation->emitError() << StringRef(op->name) << ": " << operation->getNumResults() << " results; it has 1";
+  FailureOr<Statement> statement = read_dictionary(operation, *op, operation->getOperands(), dictionary,
+                                                   operation->getResult(0).getType(), /*on_memrefs=*/false);
+  return mlir::failed(statement) ? failure() : lower_on_tensors(*statement, externals, callees);
+}
+
+// ---- the pass ------------------------------------------------------------------------------------------------------
+
+// Whether an argument is annotated {qmm.external = true}, or so with the prefix of any other dialect: MLIR wants one,
+// and XLA takes those of its own dialects alone.
+bool is_external(mlir::func::FuncOp function, unsigned argument) {
+  return llvm::any_of(mlir::function_interface_impl::getArgAttrs(function, argument),
+                      [](mlir::NamedAttribute attribute) {
+                        return attribute.getName().getValue().ends_with(".external") &&
+                               attribute.getValue() != mlir::BoolAttr::get(attribute.getName().getContext(), false);
+                      });
+}
+
+// Gives the exported functions of a module a pointer and a size, in bytes, for each argument annotated external.
+LogicalResult add_pointers(mlir::ModuleOp module, Externals& externals) {
+  for (auto function : module.getOps<mlir::func::FuncOp>())
+    for (unsigned i = function.getNumArguments(); i-- > 0;) {
+      if (!is_external(function, i)) continue;
+      const RankedTensorType type = read_tensor_type(function.getArgumentTypes()[i]).builtin;
+      if (!type || type.getRank() != 1 || !type.getElementType().isInteger(8))
+        return function.emitError() << "argument " << i << " is external and " << function.getArgumentTypes()[i]
+                                    << "; it must be a tensor of bytes of rank 1";
+      if (function.isExternal() || !function.isPublic() || !mlir::SymbolTable::symbolKnownUseEmpty(function, module))
+        return function.emitError() << "argument " << i
+                                    << " is external; that is for exported functions, which the module does not call";
+      const auto pointer = mlir::LLVM::LLVMPointerType::get(module.getContext());
+      const auto size = mlir::IntegerType::get(module.getContext(), 64);
+      const mlir::Location at = function.getArgument(i).getLoc();
+      const auto none = mlir::DictionaryAttr::get(module.getContext());
+      function.insertArgument(i + 1, pointer, none, at);
+      function.insertArgument(i + 2, size, none, at);
+      externals[function.getArgument(i)] = {function.getArgument(i + 1), function.getArgument(i + 2)};
+    }
+  return success();
+}
+
+LogicalResult drop_tensors(const Externals& externals) {
+  for (const auto& [value, pointer] : externals) {
+    const auto argument = llvm::cast<mlir::BlockArgument>(value);
+    if (!argument.use_empty())
+      return argument.use_begin()->getOwner()->emitError()
+             << "reads argument " << argument.getArgNumber() << ", which is external; only custom calls take it";
+  }
+  for (const auto& [value, pointer] : externals) {
+    const auto argument = llvm::cast<mlir::BlockArgument>(value);
+    llvm::cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp()).eraseArgument(argument.getArgNumber());
+  }
+  return success();
+}
+
+struct LowerOps : mlir::PassWrapper<LowerOps, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerOps)
+
+  StringRef getArgument() const final { return "qmm-lower-ops"; }
+  StringRef getDescription() const final {
+    return "Replace quantized ops in torch.operator, linalg.generic and stablehlo.custom_call by calls of libqmm";
+  }
+  void getDependentDialects(mlir::DialectRegistry& registry) const override {
+    registry.insert<mlir::arith::ArithDialect, mlir::bufferization::BufferizationDialect, mlir::func::FuncDialect,
+                    mlir::linalg::LinalgDialect, mlir::LLVM::LLVMDialect, mlir::memref::MemRefDialect,
+                    mlir::tensor::TensorDialect>();
+  }
+
+  void runOnOperation() override {
+    if (mlir::failed(lower(getOperation()))) signalPassFailure();
+  }
+
+  static LogicalResult lower(mlir::ModuleOp module) {
+    Externals externals;
+    if (mlir::failed(add_pointers(module, externals))) return failure();
+    Callees callees(module);
+    // Inner operations first, since one may lie in the body of another.
+    SmallVector<Operation*> operations;
+    module.walk([&](Operation* op) { operations.push_back(op); });
+    bool failed = false;
+    for (Operation* op : operations) failed |= mlir::failed(lower(op, module, externals, callees));
+    return failed ? failure() : drop_tensors(externals);
+  }
+
+  static LogicalResult lower(Operation* operation, mlir::ModuleOp module, const Externals& externals,
+                             Callees& callees) {
+    const StringRef kind = operation->getName().getStringRef();
+    auto generic = llvm::dyn_cast<mlir::linalg::GenericOp>(operation);
+    StringRef name, text;
+    if (generic && generic.getLibraryCall()) {
+      const StringRef call = *generic.getLibraryCall();
+      name = call.take_until([](char c) { return c == '{'; });
+      text = call.drop_front(name.size());
+    } else if (const auto attribute = operation->getAttrOfType<mlir::StringAttr>("name"); attribute) {
+      if (kind == "torch.operator") name = attribute;
+    }
+    const Op* const op = ops::find_op(name);
+    if (op == nullptr && kind != "stablehlo.custom_call") return success();
+    if (operation->getParentOfType<mlir::func::FuncOp>() == nullptr ||
+        mlir::SymbolTable::getNearestSymbolTable(operation) != module)
+      return operation->emitError("is in no function of the module that is lowered");
+    if (operation->getNumSuccessors() != 0 || (!generic && operation->getNumRegions() != 0))
+      return operation->emitError("has regions or successors; it takes none");
+    if (generic) return lower_linalg(generic, *op, text, externals, callees);
+    if (kind == "stablehlo.custom_call") return lower_custom_call(operation, externals, callees);
+    FailureOr<Statement> statement = read_torch(operation, *op);
+    return mlir::failed(statement) ? failure() : lower_on_tensors(*statement, externals, callees);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<mlir::Pass> create_lower_ops_pass() { return std::make_unique<LowerOps>(); }
+
+}  // namespace qmm

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What does not fit is said where it is.
+// RUN: qmm-opt %s --allow-unregistered-dialect --split-input-file --verify-diagnostics --qmm-lower-ops
+
+func.func @rank(%x: !torch.vtensor<[],f32>, %w: !torch.vtensor<[?],ui8>) {
+  %n = "torch.constant.int"() <{value = 32 : i64}> : () -> !torch.int
+  %lhs = "torch.constant.str"() <{value = "s8"}> : () -> !torch.str
+  // expected-error @below {{quantized::matmul.packed: x has rank 0; it must have at least rank 1}}
+  %0 = "torch.operator"(%x, %w, %n, %lhs) <{name = "torch.quantized.matmul.packed"}> : (!torch.vtensor<[],f32>, !torch.vtensor<[?],ui8>, !torch.int, !torch.str) -> !torch.vtensor<[32],f32>
+  return
+}
+
+// -----
+
+func.func @lhs(%x: !torch.vtensor<[64],f32>, %w: !torch.vtensor<[?],ui8>) {
+  %n = "torch.constant.int"() <{value = 32 : i64}> : () -> !torch.int
+  %lhs = "torch.constant.str"() <{value = "s4"}> : () -> !torch.str
+  // expected-error @below {{quantized::matmul.packed: lhs is 's4'; it must be one of 'f32', 's8', 's8_token'}}
+  %0 = "torch.operator"(%x, %w, %n, %lhs) <{name = "torch.quantized.matmul.packed"}> : (!torch.vtensor<[64],f32>, !torch.vtensor<[?],ui8>, !torch.int, !torch.str) -> !torch.vtensor<[32],f32>
+  return
+}
+
+// -----
+
+func.func @computed(%x: !torch.vtensor<[64],f32>, %w: !torch.vtensor<[?],ui8>, %n: !torch.int) {
+  %lhs = "torch.constant.str"() <{value = "s8"}> : () -> !torch.str
+  // expected-error @below {{quantized::matmul.packed: n is '!torch.int'; it must be a constant of the program}}
+  %0 = "torch.operator"(%x, %w, %n, %lhs) <{name = "torch.quantized.matmul.packed"}> : (!torch.vtensor<[64],f32>, !torch.vtensor<[?],ui8>, !torch.int, !torch.str) -> !torch.vtensor<[32],f32>
+  return
+}
+
+// -----
+
+func.func @result(%x: !torch.vtensor<[?,64],f32>, %w: !torch.vtensor<[?],ui8>) {
+  %n = "torch.constant.int"() <{value = 32 : i64}> : () -> !torch.int
+  %lhs = "torch.constant.str"() <{value = "s8"}> : () -> !torch.str
+  // expected-error @below {{quantized::matmul.packed: the result is [?, 32] of f32; here it is stated to be '!torch.vtensor<[?,48],f32>'}}
+  %0 = "torch.operator"(%x, %w, %n, %lhs) <{name = "torch.quantized.matmul.packed"}> : (!torch.vtensor<[?,64],f32>, !torch.vtensor<[?],ui8>, !torch.int, !torch.str) -> !torch.vtensor<[?,48],f32>
+  return
+}
+
+// -----
+
+func.func @operands(%x: !torch.vtensor<[?,64],f32>) {
+  // expected-error @below {{quantized::matmul.packed: 1 operands and 1 results; it takes 4 and has 1}}
+  %0 = "torch.operator"(%x) <{name = "torch.quantized.matmul.packed"}> : (!torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,32],f32>
+  return
+}
+
+// -----
+
+func.func @not_a_value(%x: !torch.tensor, %w: !torch.vtensor<[?],ui8>, %n: i64, %lhs: i64) {
+  // expected-error @below {{quantized::matmul.packed: x is '!torch.tensor'; it must be a tensor of known rank and dtype}}
+  %0 = "torch.operator"(%x, %w, %n, %lhs) <{name = "torch.quantized.matmul.packed"}> : (!torch.tensor, !torch.vtensor<[?],ui8>, i64, i64) -> !torch.vtensor<[?,32],f32>
+  return
+}
+
+// -----
+
+func.func @dtype(%ids: !torch.vtensor<[3],si32>, %w: !torch.vtensor<[?],ui8>) {
+  %k = "torch.constant.int"() <{value = 64 : i64}> : () -> !torch.int
+  // expected-error @below {{quantized::embedding.packed: ids is i32; it must be i64}}
+  %0 = "torch.operator"(%ids, %w, %k) <{name = "torch.quantized.embedding.packed"}> : (!torch.vtensor<[3],si32>, !torch.vtensor<[?],ui8>, !torch.int) -> !torch.vtensor<[3,64],f32>
+  return
+}
+
+// -----
+
+func.func @shapes(%x: tensor<3x64xf32>, %codes: tensor<48x32xi8>, %scales: tensor<48x3xf16>) {
+  // expected-error @below {{quantized::matmul.grouped: scales [48, 3] must be [48, 2] for codes [48, 32], group 32}}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 32}, has_side_effect = true} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x3xf16>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @not_given(%x: tensor<3x64xf32>, %codes: tensor<48x32xi8>, %scales: tensor<48x2xf16>) {
+  // expected-error @below {{quantized::matmul.grouped: group must be an integer}}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4}, has_side_effect = true} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @unknown_attribute(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
+  // expected-error @below {{quantized::matmul.packed: none of its integers and strings is called "lhs_kind"}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", backend_config = {lhs_kind = "s8"}, has_side_effect = true} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @config(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
+  // expected-error @below {{quantized::matmul.packed: backend_config is "lhs=s8"; it must be a dictionary}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", backend_config = "lhs=s8", has_side_effect = true} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @layout(%x: tensor<3x64xf32>, %w: tensor<?xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{operand_layouts is [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>]; tensors must be row-major}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", operand_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>]} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @target(%x: tensor<3x64xf32>) {
+  // expected-error @below {{call_target_name must be a string, and not empty}}
+  "stablehlo.custom_call"(%x) {call_target_name = 3 : i64, has_side_effect = true} : (tensor<3x64xf32>) -> ()
+  return
+}
+
+// -----
+
+func.func @dynamic_result(%x: tensor<3x64xf32>) -> tensor<?xf32> {
+  // expected-error @below {{result 0 of @update is 'tensor<?xf32>'; it must be a tensor of known shape}}
+  %0 = "stablehlo.custom_call"(%x) {call_target_name = "update"} : (tensor<3x64xf32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+
+// -----
+
+func.func @foreign_attributes(%x: tensor<3x64xf32>) {
+  // expected-error @below {{backend_config of @update is {a = 1 : i64}; to a C function only a string can be passed}}
+  "stablehlo.custom_call"(%x) {call_target_name = "update", backend_config = {a = 1}, has_side_effect = true} : (tensor<3x64xf32>) -> ()
+  return
+}
+
+// -----
+
+// One C function has one signature.
+func.func @two_signatures(%x: tensor<3x64xf32>, %y: tensor<3xf32>) {
+  // expected-note @below {{which is something else here}}
+  "stablehlo.custom_call"(%x) {call_target_name = "log", has_side_effect = true} : (tensor<3x64xf32>) -> ()
+  // expected-error @below {{is a call of @log}}
+  "stablehlo.custom_call"(%y) {call_target_name = "log", has_side_effect = true} : (tensor<3xf32>) -> ()
+  return
+}
+
+// -----
+
+// expected-note @below {{which is something else here}}
+func.func @qmm_matmul_packed() {
+  return
+}
+func.func @shadowed(%x: tensor<3x64xf32>, %w: tensor<?xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{is a call of @qmm_matmul_packed}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed"} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+// expected-error @below {{argument 0 is external and 'tensor<8xf32>'; it must be a tensor of bytes of rank 1}}
+func.func @external_floats(%x: tensor<8xf32> {qmm.external = true}) {
+  return
+}
+
+// -----
+
+// expected-error @below {{argument 0 is external; that is for exported functions, which the module does not call}}
+func.func private @called(%x: tensor<8xi8> {qmm.external = true}) {
+  return
+}
+
+// -----
+
+func.func @external_codes(%x: tensor<3x8xf32>, %codes: tensor<8xi8> {qmm.external = true}) -> tensor<8xi8> {
+  // expected-error @below {{reads argument 1, which is external; only custom calls take it}}
+  return %codes : tensor<8xi8>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+func.func @accumulates(%x: tensor<?x64xf32>, %w: tensor<?xi8>, %y: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  // expected-error @below {{quantized::matmul.packed: the body reads the output, which must be linalg.fill of 0 then}}
+  %0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quantized.matmul.packed"}
+    ins(%x, %w : tensor<?x64xf32>, tensor<?xi8>) outs(%y : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    %t = arith.addf %a, %c : f32
+    linalg.yield %t : f32
+  } -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+func.func @library_call(%x: tensor<?x64xf32>, %w: tensor<?xi8>, %y: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  // expected-error @below {{library_call is "quantized.matmul.packed{lhs}}
+  %0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quantized.matmul.packed{lhs"}
+    ins(%x, %w : tensor<?x64xf32>, tensor<?xi8>) outs(%y : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    linalg.yield %a : f32
+  } -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+func.func @weights_with_strides(%x: memref<?x64xf32>, %w: memref<?xi8, strided<[2]>>, %y: memref<?x32xf32>) {
+  // expected-error @below {{quantized::matmul.packed: packed is 'memref<?xi8, strided<[2]>>', which can not be passed as 'memref<?xi8, strided<[1], offset: ?>>'}}
+  linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quantized.matmul.packed"}
+    ins(%x, %w : memref<?x64xf32>, memref<?xi8, strided<[2]>>) outs(%y : memref<?x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    linalg.yield %a : f32
+  }
+  return
+}
