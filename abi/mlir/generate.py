@@ -10,6 +10,7 @@ With --check nothing is written, and a file that is not as it would be written i
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from pathlib import Path
 from string import Formatter
@@ -149,7 +150,7 @@ def _cpp_row(op: Op) -> str:
 def cpp() -> str:
     """Returns ops.inc."""
     text = f"{_WRITTEN} Included by ops.h, within the table."
-    return _HEADER.format(comment="//", text=text) + "".join(map(_cpp_row, OPS))
+    return _HEADER.format(comment="//", text=text) + "".join(_cpp_row(op) for op in OPS if op.callee)
 
 
 # ---- MLIR -----------------------------------------------------------------------------------------------------------
@@ -292,35 +293,34 @@ class _Function:
         self.choose(absent, lambda: None, add, None)
 
 
-def _choices(function: _Function) -> None:
-    for name, argument in function.op.arguments.items():
-        if isinstance(argument, Choice):
-            strings = [function.constant(_STR, f'"{string}"') for string in argument.numbers]
-            choice = ", ".join(f"'{string}'" for string in argument.numbers)
-            sentence = f"{name} is '{{}}'; it must be one of {choice}"
-            function.require(function.any_equal(f"%{name}", _STR, strings), sentence, [(f"%{name}", _STR)])
+def _check_choice(function: _Function, name: str, choice: Choice) -> None:
+    strings = [function.constant(_STR, f'"{string}"') for string in choice.numbers]
+    shown = ", ".join(f"'{string}'" for string in choice.numbers)
+    sentence = f"{name} is '{{}}'; it must be one of {shown}"
+    function.require(function.any_equal(f"%{name}", _STR, strings), sentence, [(f"%{name}", _STR)])
+
+
+def _check_rank(function: _Function, name: str, tensor: Tensor) -> None:
+    wanted = function.constant(_INT, str(len(tensor.extents)))
+    shape = function.given(name)
+    rank = function.add("aten.len.t", [shape], [_SHAPE], _INT)
+    compare = "aten.ge.int" if tensor.has_leading else "aten.eq.int"
+    fits = function.add(compare, [rank, wanted], [_INT, _INT], _BOOL)
+    if tensor.has_leading:
+        sentence = f"{name} has rank {{}}; it must have at least rank {{}}"
+        function.require(fits, sentence, [(rank, _INT), (wanted, _INT)])
+    else:
+        sentence = f"{name} has rank {{}}, shape {{}}; it must have rank {{}}"
+        function.require(fits, sentence, [(rank, _INT), (shape, _SHAPE), (wanted, _INT)])
 
 
 def _shape_function(op: Op) -> tuple[_Function, str]:
     function = _Function(op, "shape", _SHAPE, _SHAPE)
-    _choices(function)
-    for name, tensor in op.tensors.items():
-        wanted = function.constant(_INT, str(len(tensor.extents)))
-
-        def check_rank(name=name, tensor=tensor, wanted=wanted):
-            shape = function.given(name)
-            rank = function.add("aten.len.t", [shape], [_SHAPE], _INT)
-            same = function.add(
-                "aten.ge.int" if tensor.has_leading else "aten.eq.int", [rank, wanted], [_INT, _INT], _BOOL
-            )
-            if tensor.has_leading:
-                sentence, values = f"{name} has rank {{}}; it must have at least rank {{}}", [(rank, _INT)]
-            else:
-                sentence = f"{name} has rank {{}}, shape {{}}; it must have rank {{}}"
-                values = [(rank, _INT), (shape, _SHAPE)]
-            function.require(same, sentence, [*values, (wanted, _INT)])
-
-        function.if_given(name, check_rank)
+    for name, argument in op.arguments.items():
+        if isinstance(argument, Choice):
+            _check_choice(function, name, argument)
+        elif isinstance(argument, Tensor):
+            function.if_given(name, functools.partial(_check_rank, function, name, argument))
     for extent, (tensor, index) in op.extents.items():
         if extent in _used(op):
             function.values[extent] = function.extent(tensor, index)

@@ -23,6 +23,7 @@ from compiled import Compiled
 from libqmm.mlir.entries import Entry
 from libqmm.mlir.lowering import lower_ops
 from libqmm.mlir.objects import write_object
+from libqmm.mlir.packing import Blobs
 
 ROOT = Path(__file__).parents[2]
 F32_2D, F32_3D = (torch.float32, 2), (torch.float32, 3)
@@ -706,7 +707,7 @@ func.func @forward(%x: !torch.vtensor<[3,40],f32>, %codes: !torch.vtensor<{codes
         context,
     )
     with pytest.raises(ValueError, match=rf"quantized::matmul\.grouped: {sentence}"):
-        lower_ops(module)
+        lower_ops(module, Blobs())
 
 
 class Holds(nn.Module):

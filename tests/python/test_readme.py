@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 import libqmm
+import libqmm.torch
+from compiled import Compiled
 from contract import assert_same_bits
 from libqmm import _c
 from test_jax import run_hlo
@@ -38,10 +40,24 @@ def test_c_example(tmp_path):
     assert printed == "{:g} {:g} {:g} ...\n".format(*y[0])
 
 
+def run_python(folder, section):
+    for text in examples(section, "python"):
+        subprocess.run([sys.executable, "-c", text], cwd=folder, check=True)
+
+
 def test_python_example(tmp_path):
-    subprocess.run([sys.executable, "-c", examples("From PyTorch", "python")[0]], cwd=tmp_path, check=True)
+    run_python(tmp_path, "From PyTorch")
     assert (tmp_path / "linear.so").exists()
     assert "_mlir_ciface_forward" in (tmp_path / "linear.h").read_text()
+
+
+def test_torch_mlir_examples(tmp_path):
+    run_python(tmp_path, "torch-mlir")
+    made = {path.name for path in tmp_path.iterdir()}
+    assert made == {"matmul.so", "matmul.h", "linear.so", "linear.h", "linear.packed"}
+    weights = torch.from_numpy(libqmm.pack(libqmm.quantize(np.ones((1536, 576), np.float32))))
+    (y,) = Compiled(tmp_path / "matmul.so").forward([(torch.float32, 2)], torch.ones(3, 576), weights)
+    assert torch.equal(y, torch.ops.quantized.matmul.packed(torch.ones(3, 576), weights, 1536, "s8"))
 
 
 def test_jax_examples():

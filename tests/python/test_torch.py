@@ -76,7 +76,7 @@ def test_half_precision_is_widened_and_rounded_once(lhs, dtype):
 
 def test_the_overload_of_pytorch_is_still_there():
     assert str(torch.ops.quantized.matmul.default._schema).startswith("quantized::matmul(Tensor qa, Tensor qb, float")
-    for op in OPS:
+    for op in (op for op in OPS if op.namespace == "quantized"):
         overload = getattr(getattr(torch.ops.quantized, op.name), op.overload)
         assert str(overload._schema).replace('"', "'") == f"{op.torch_name}{op.schema}"
 

@@ -303,6 +303,24 @@ QMM_API qmm_status qmm_kernel_name(int32_t lhs_kind, const qmm_rhs_desc* desc, i
 
 /* ---- entry points for compiled code ------------------------------------------------------------------------- */
 
+/**
+ * A file of packed weights beside the binary of compiled code: a header, with the size of the file and a digest of what
+ * follows, and packed weights at multiples of 64. libqmm.mlir.compile makes such files.
+ */
+typedef struct qmm_packed_file {
+  size_t struct_size;
+  const char* name;   /* of the file, without a folder */
+  const void* header; /* its first 64 bytes; bytes 16 .. 23 are its size, little-endian */
+  const void* data;   /* NULL; then where the file is mapped, for good */
+} qmm_packed_file;
+
+/**
+ * Maps the file read-only, the first time that it is called, and returns where: `file->data`. The file is looked for in
+ * the folder of the executable or shared library that holds `*file`. Where it can not be mapped, or has another size or
+ * header, the error handler below is called; if it returns, so does this, NULL, and the next call tries again.
+ */
+QMM_API const void* qmm_map_packed_file(qmm_packed_file* file);
+
 /* MLIR's StridedMemRefType descriptors, as llvm.emit_c_interface passes them: by pointer, strides in elements. */
 #define QMM_MEMREF(name, type, rank) \
   typedef struct name {              \

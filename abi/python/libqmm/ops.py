@@ -27,8 +27,8 @@ REQUIRED = object()
 class Tensor:
     """A tensor among the arguments of an op."""
 
-    # Names of extents; "..." is any number of leading ones. A name stands for the first extent that bears it, unless it
-    # is an argument, or one of the names that the op computes.
+    # Names of extents, or numbers; "..." is any number of leading ones. A name stands for the first extent that bears
+    # it, unless it is an argument, or one of the names that the op computes.
     shape: str
     # An expression: a dtype, or a tuple of them, by integers of the op if need be; or another tensor, for its dtype.
     dtype: str
@@ -36,12 +36,12 @@ class Tensor:
     default: object = REQUIRED
     passed_as: str = ""  # the dtype in which the entry point takes it, if not its own
 
-    @property
+    @cached_property
     def extents(self) -> list[str]:
         """The extents without the leading ones."""
         return self.shape.removeprefix("...").split()
 
-    @property
+    @cached_property
     def has_leading(self) -> bool:
         return self.shape.startswith("...")
 
@@ -105,16 +105,6 @@ class _Unknown:
 _UNKNOWN = _Unknown()
 
 
-class _Shape(tuple):
-    """A shape that shows unknown extents, None for the caller, as "?"."""
-
-    def __new__(cls, extents):
-        return super().__new__(cls, (_UNKNOWN if extent is None else extent for extent in extents))
-
-    def __str__(self):
-        return "[" + ", ".join(map(str, self)) + "]"
-
-
 @dataclass(frozen=True)
 class Op:
     """One op: `<namespace>::<name>.<overload>`."""
@@ -124,7 +114,9 @@ class Op:
     arguments: Mapping[str, Tensor | Int | Choice]  # in the order of the schema
     result: str  # its shape, as that of a Tensor: leading extents are those of the first argument
     result_dtype: str  # a dtype, or a tensor among the arguments, for its dtype
-    callee: str  # the memref entry point, without _mlir_ciface_; {tensor} stands for the dtype of that tensor
+    # The memref entry point, without _mlir_ciface_; {tensor} stands for the dtype of that tensor. "": the lowering
+    # makes another op of it.
+    callee: str
     call: str  # the arguments that it takes, tensors first; after them the result
     named: Mapping[str, str] = field(default_factory=dict)  # more names for conditions, shapes and sentences
     requires: tuple[Require, ...] = ()
@@ -133,7 +125,7 @@ class Op:
     aliases: tuple[str, ...] = ()  # further names in torch-mlir's IR
     namespace: str = "quantized"
 
-    @property
+    @cached_property
     def torch_name(self) -> str:
         return f"{self.namespace}::{self._qualified}"
 
@@ -195,15 +187,29 @@ class Op:
         for name, tensor in self.tensors.items():
             extents = tensor.extents
             for i, extent in enumerate(extents):
-                if extent not in {*found, *self.named, *self.arguments}:
+                if not extent.isdigit() and extent not in {*found, *self.named, *self.arguments}:
                     found[extent] = name, i - len(extents) if tensor.has_leading else i
         return found
 
     @cached_property
-    def _code(self) -> tuple[dict[str, CodeType], list[tuple[CodeType, str]], dict[str, CodeType]]:
-        named = {name: _compile(expression) for name, expression in self.named.items()}
-        dtypes = {name: _compile(tensor.dtype) for name, tensor in self.tensors.items()}
-        return named, [(_compile(check.condition), check.sentence) for check in self.checks], dtypes
+    def _named(self) -> list[tuple[str, CodeType]]:
+        return [(name, _compile(expression)) for name, expression in self.named.items()]
+
+    @cached_property
+    def _checks(self) -> list[tuple[CodeType, str]]:
+        return [(_compile(check.condition), check.sentence) for check in self.checks]
+
+    @cached_property
+    def _check_of_packed(self) -> CodeType:
+        return _compile(self.requires_of_packed.condition)
+
+    @cached_property
+    def _result(self) -> Tensor:
+        return Tensor(self.result, "")
+
+    @cached_property
+    def _dtypes(self) -> dict[str, CodeType]:
+        return {name: _compile(tensor.dtype) for name, tensor in self.tensors.items()}
 
     def bind(self, *args, **kwargs) -> dict:
         """Returns the arguments by name, with defaults."""
@@ -217,20 +223,18 @@ class Op:
         is not known; None for a tensor that is not given.
         """
         env = self._names(self.bind(*args, **kwargs))
-        for condition, sentence in self._code[1]:
+        for condition, sentence in self._checks:
             if not _evaluate(condition, env):
-                raise ValueError(f"{self.torch_name}: {sentence.format_map(env)}")
-        result = Tensor(self.result, "")
-        first = next(iter(self.tensors))
-        leading = env[first][: len(env[first]) - len(self.tensors[first].extents)] if result.has_leading else ()
-        extents = (*leading, *(env[extent] for extent in result.extents))
-        return tuple(None if extent is _UNKNOWN else extent for extent in extents)
+                self._refuse(sentence, env)
+        result, (first, tensor) = self._result, next(iter(self.tensors.items()))
+        leading = env[first][: len(env[first]) - len(tensor.extents)] if result.has_leading else ()
+        return tuple(None if extent is _UNKNOWN else extent for extent in (*leading, *map(env.get, result.extents)))
 
     def check_packed(self, rhs: tuple[int, int], *args, **kwargs) -> None:
         """Compares packed weights of shape rhs, [n, k], with the arguments, given as to `shape`."""
-        env = {**self._names(self.bind(*args, **kwargs)), "rhs": _Shape(rhs)}
-        if not _evaluate(_compile(self.requires_of_packed.condition), env):
-            raise ValueError(f"{self.torch_name}: {self.requires_of_packed.sentence.format_map(env)}")
+        env = {**self._names(self.bind(*args, **kwargs)), "rhs": rhs}
+        if not _evaluate(self._check_of_packed, env):
+            self._refuse(self.requires_of_packed.sentence, env)
 
     def check_dtypes(self, arguments: Mapping, dtypes: Mapping[str, str], spell: Callable[[str], str] = str) -> None:
         """Checks the dtypes of the tensors that are given.
@@ -248,33 +252,34 @@ class Op:
 
     def allowed_dtypes(self, name: str, arguments: Mapping, dtypes: Mapping[str, str]) -> tuple[str, ...]:
         """Returns the dtypes that a tensor may have beside these arguments and dtypes."""
-        dtype = _evaluate(self._code[2][name], {**arguments, **dtypes, **{name: name for name in DTYPES}})
+        dtype = _evaluate(self._dtypes[name], {**arguments, **dtypes})
         return dtype if isinstance(dtype, tuple) else (dtype,)
 
-    def _names(self, arguments: dict) -> dict:
-        """Returns what conditions and sentences may name, after checking what has to fit before it can be named."""
-        env = dict(arguments)
+    def _names(self, env: dict) -> dict:
+        """Adds to the arguments what else conditions may name, after checking what has to fit before that."""
         for name, argument in self.arguments.items():
             if isinstance(argument, Choice):
                 argument.number(self.torch_name, name, env[name])
-            elif isinstance(argument, Tensor) and env[name] is not None:
-                shape = env[name] = _Shape(env[name])
-                rank = len(argument.extents)
-                if argument.has_leading:
-                    if len(shape) < rank:
-                        raise ValueError(
-                            f"{self.torch_name}: {name} has rank {len(shape)}; it must have at least rank {rank}"
-                        )
-                elif len(shape) != rank:
-                    raise ValueError(
-                        f"{self.torch_name}: {name} has rank {len(shape)}, shape {shape}; it must have rank {rank}"
-                    )
             elif env[name] is None and isinstance(argument, Int):
                 env[name] = _UNKNOWN
-        env.update({extent: env[name][i] for extent, (name, i) in self.extents.items()})
-        for name, code in self._code[0].items():
+            if env[name] is None or not isinstance(argument, Tensor):
+                continue
+            shape, rank, has_leading = env[name], len(argument.extents), argument.has_leading
+            if any(extent is None for extent in shape):
+                shape = env[name] = tuple(_UNKNOWN if extent is None else extent for extent in shape)
+            if has_leading and len(shape) < rank:
+                self._refuse(f"{name} has rank {len(shape)}; it must have at least rank {rank}", env)
+            if not has_leading and len(shape) != rank:
+                self._refuse(f"{name} has rank {len(shape)}, shape {{{name}}}; it must have rank {rank}", env)
+        for extent, (name, i) in self.extents.items():
+            env[extent] = env[name][i]
+        for name, code in self._named:
             env[name] = _evaluate(code, env)
         return env
+
+    def _refuse(self, sentence: str, env: dict) -> None:
+        shown = {n: f"[{', '.join(map(str, v))}]" if isinstance(v, tuple) else v for n, v in env.items()}
+        raise ValueError(f"{self.torch_name}: {sentence.format_map(shown)}")
 
 
 def _compile(expression: str) -> CodeType:
@@ -282,13 +287,14 @@ def _compile(expression: str) -> CodeType:
 
 
 def _evaluate(code: CodeType, env: dict):
-    return eval(code, {"__builtins__": {}, "max": _max}, env)
+    return eval(code, _GLOBALS, env)
 
 
 def _max(a, b):
     return _UNKNOWN if _UNKNOWN is a or _UNKNOWN is b else max(a, b)
 
 
+_GLOBALS = {"__builtins__": {}, "max": _max, **{name: name for name in DTYPES}}
 _LHS = Choice(LHS_KINDS, default="f32")
 
 
@@ -299,7 +305,26 @@ def lhs_kind(function: str, lhs: str) -> int:
 
 _X = Tensor("... k", "f32, f16, bf16", passed_as="f32")
 _PACKED = Tensor("size", "u8")
-_GROUPS = "{0} {{{0}}} must be [{{n}}, {{groups}}] for codes {{codes}}, group {{group}}"
+
+
+# Of canonical weights [n, k].
+_GROUPS = {"row_bytes": "(k * bits + 7) // 8", "groups": "-(-k // max(group, 1))"}
+_BITS = Require("bits == 4 or bits == 8", "bits is {bits}; it must be 4 or 8")
+_CODES = Require("codes", "codes {codes} do not fit x {x}: k = {k} at {bits} bits takes {row_bytes} bytes a row")
+_GROUP = (
+    Require(
+        "group == k or group > 0 and group % 8 == 0 and group <= k",
+        "group is {group}; it must be a multiple of 8 up to k, or k = {k}",
+    ),
+    Require("group >= 0", "group is {group}; it must not be negative"),
+)
+
+
+def _per_group(shape: str, *tensors: str) -> tuple[Require, ...]:
+    return tuple(
+        Require(name, f"{name} {{{name}}} must be {shape} for codes {{codes}}, group {{group}}") for name in tensors
+    )
+
 
 OPS = (
     Op(
@@ -314,6 +339,8 @@ OPS = (
         requires_of_packed=Require(
             "rhs[0] == n and rhs[1] == k", "the packed weights are {rhs}; x {x} and n = {n} need [{n}, {k}]"
         ),
+        # Without an overload, in IR that is written by hand. PyTorch's own op of that name takes other operands, which
+        # are refused.
         aliases=("quantized.matmul",),
     ),
     Op(
@@ -335,17 +362,13 @@ OPS = (
         result_dtype="x",
         callee="qmm_matmul_grouped_{scales}",
         call="x codes scales zeros mins bits group lhs",
-        named={"row_bytes": "(k * bits + 7) // 8", "groups": "-(-k // max(group, 1))"},
+        named=_GROUPS,
         requires=(
-            Require("bits == 4 or bits == 8", "bits is {bits}; it must be 4 or 8"),
+            _BITS,
             Require("zeros is None or mins is None", "give zeros or mins, not both"),
-            Require("codes", "codes {codes} do not fit x {x}: k = {k} at {bits} bits takes {row_bytes} bytes a row"),
-            Require(
-                "group == k or group > 0 and group % 8 == 0 and group <= k",
-                "group is {group}; it must be a multiple of 8 up to k, or k = {k}",
-            ),
-            Require("group >= 0", "group is {group}; it must not be negative"),
-            *(Require(name, _GROUPS.format(name)) for name in ("scales", "zeros", "mins")),
+            _CODES,
+            *_GROUP,
+            *_per_group("[{n}, {groups}]", "scales", "zeros", "mins"),
         ),
     ),
     Op(
@@ -358,5 +381,26 @@ OPS = (
         call="ids packed",
         requires=(Require("k >= 0", "k is {k}; it must not be negative"),),
         requires_of_packed=Require("k == rhs[1]", "k is {k}; the packed weights are {rhs}"),
+    ),
+    # The op that torch-mlir and its users emit: w = (code - zp) * scale, codes unsigned in a u8 tensor, signed in an i8
+    # one, at 4 bits two a byte, the even k low.
+    Op(
+        namespace="quant",
+        name="matmul_rhs_group_quant",
+        overload="",
+        arguments={
+            "x": _X,
+            "codes": Tensor("n row_bytes", "u8, i8"),
+            "scales": Tensor("n groups 1", "f32, f16, bf16"),
+            "zps": Tensor("n groups 1", "f32, f16, bf16"),
+            "bits": Int(),
+            "group": Int(),
+        },
+        result="... n",
+        result_dtype="x",
+        callee="",
+        call="",
+        named=_GROUPS,
+        requires=(_BITS, _CODES, *_GROUP, *_per_group("[{n}, {groups}, 1]", "scales", "zps")),
     ),
 )

@@ -225,5 +225,11 @@ def _register(library: torch.library.Library, op: Op, compute) -> None:
 
 
 _library = torch.library.Library("quantized", "FRAGMENT")  # alive as long as the ops are
-for _op, _compute in zip(OPS, (_matmul_packed, _matmul_grouped, _embedding_packed), strict=True):
-    _register(_library, _op, _compute)
+_COMPUTE = {
+    "quantized::matmul.packed": _matmul_packed,
+    "quantized::matmul.grouped": _matmul_grouped,
+    "quantized::embedding.packed": _embedding_packed,
+}
+for _op in OPS:
+    if _op.torch_name in _COMPUTE:
+        _register(_library, _op, _COMPUTE[_op.torch_name])

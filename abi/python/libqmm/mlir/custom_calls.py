@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch_mlir.ir import (
     Attribute,
+    BlockArgument,
     BoolAttr,
     DictAttr,
     InsertionPoint,
@@ -20,14 +22,19 @@ from torch_mlir.ir import (
 from torch_mlir.passmanager import PassManager
 
 from ..ops import Choice, Op
+from ..torch import open_packed
 from . import pipelines
-from .lowering import _OPS as MLIR_NAMES
-from .lowering import _constant, _convert, _from_builtin
-from .lowering import _VTensor as VTensor
+from .lowering import MLIR_NAMES, check, from_builtin, operands_of
+from .types import VTensor, convert, ranked
 
 
-def lower_to_custom_calls(module: Module) -> None:
-    """Replaces the ops of the table, in place. ValueError, with the op and its shapes, where arguments do not fit."""
+def lower_to_custom_calls(module: Module, held: list[torch.Tensor]) -> None:
+    """Replaces the ops of the table, in place.
+
+    held  the first arguments of @main, which are known: packed weights among them are opened
+
+    ValueError, with the op and its shapes, where arguments do not fit.
+    """
     with module.context, module.operation.location:
         # The bindings can not load the dialects by name; passes that depend on them do.
         passes = "torch-func-backend-type-conversion-for-stablehlo,func.func(convert-torch-to-stablehlo)"
@@ -36,46 +43,47 @@ def lower_to_custom_calls(module: Module) -> None:
             if operation.name == "torch.operator":
                 op = MLIR_NAMES.get(StringAttr(operation.attributes["name"]).value)
                 if op is not None:
-                    _lower(operation, op)
+                    with InsertionPoint(operation), operation.location:
+                        result = _lower(operation, op, held)
+                    operation.results[0].replace_all_uses_with(result)
+                    operation.erase()
 
 
-def _lower(operation: Operation, op: Op) -> None:
-    operands = dict(zip(op.arguments, operation.operands, strict=True))
-    types = {name: VTensor.parse(value.type) for name, value in operands.items()}
-    known = {name: types[name].shape if types[name] else _constant(op, name, operands[name]) for name in operands}
-    shape = op.shape(**known)
-    dtypes = {name: type.dtype for name, type in types.items() if type}
-    op.check_dtypes(known, dtypes)
-
-    with InsertionPoint(operation), operation.location:
-        tensors = [
-            _to_tensor(operands[name], types[name], spec.passed_as)
-            if types[name]
-            else _absent(op.allowed_dtypes(name, known, dtypes)[0])
-            for name, spec in op.memrefs.items()
-        ]
-        call = Operation.create(
-            "stablehlo.custom_call",
-            results=[_tensor_type(shape, "f32")],
-            operands=tensors,
-            attributes={
-                "call_target_name": StringAttr.get(op.xla_target),
-                "api_version": IntegerAttr.get(IntegerType.get_signless(32), 4),
-                "has_side_effect": BoolAttr.get(False),
-                "backend_config": DictAttr.get({name: _attribute(op, name, known[name]) for name in op.scalars}),
-            },
-        )
-        dtype = dtypes.get(op.result_dtype, op.result_dtype)
-        result = _from_builtin(op, call.result, dtype, operation.results[0].type)
-    operation.results[0].replace_all_uses_with(result)
-    operation.erase()
+def _lower(operation: Operation, op: Op, held: list[torch.Tensor]) -> Value:
+    """Adds the custom call. Returns the result."""
+    operands = operands_of(operation, op)
+    known, dtypes, shape = check(op, operands)
+    if not op.callee:
+        raise NotImplementedError(f"{op.torch_name}: there is no custom call of it")
+    packed = operands.get("packed")
+    if packed is not None and isinstance(packed, BlockArgument) and packed.arg_number < len(held):
+        open_packed(op, held[packed.arg_number], list(known.values()))
+    tensors = [
+        _absent(op.allowed_dtypes(name, known, dtypes)[0])
+        if known[name] is None
+        else _to_tensor(operands[name], tensor.passed_as)
+        for name, tensor in op.memrefs.items()
+    ]
+    call = Operation.create(
+        "stablehlo.custom_call",
+        results=[_tensor_type(shape, "f32")],
+        operands=tensors,
+        attributes={
+            "call_target_name": StringAttr.get(op.xla_target),
+            "api_version": IntegerAttr.get(IntegerType.get_signless(32), 4),
+            "has_side_effect": BoolAttr.get(False),
+            "backend_config": DictAttr.get({name: _attribute(op, name, known[name]) for name in op.scalars}),
+        },
+    )
+    return from_builtin(op, call.result, dtypes.get(op.result_dtype, op.result_dtype), operation.results[0].type)
 
 
-def _to_tensor(value: Value, type: VTensor, passed_as: str) -> Value:
+def _to_tensor(value: Value, passed_as: str) -> Value:
     """Returns the StableHLO tensor, of the dtype in which it is passed if that is another."""
+    type = VTensor.parse(value.type)
     if passed_as and passed_as != type.dtype:
         type = VTensor(type.shape, passed_as)
-        value = _convert(value, type)
+        value = convert(value, type)
     builtin = _tensor_type(type.shape, type.dtype)
     return Operation.create("torch_c.to_builtin_tensor", results=[builtin], operands=[value]).result
 
@@ -88,7 +96,7 @@ def _absent(dtype: str) -> Value:
 
 
 def _tensor_type(shape: tuple, dtype: str) -> RankedTensorType:
-    return RankedTensorType.get(shape, Type.parse(dtype.replace("u", "ui")))
+    return ranked(shape, Type.parse(dtype.replace("u", "ui")))  # StableHLO has signs
 
 
 def _attribute(op: Op, name: str, value: int | str) -> Attribute:

@@ -27,13 +27,15 @@ from torch_mlir.ir import (
     MemRefType,
     Module,
     Operation,
+    RankedTensorType,
     StringAttr,
+    Type,
     UnitAttr,
 )
 
-from ..ops import OPS
-from ..torch import open_packed
+from .lowering import VIEWS
 from .names import parameter_names
+from .types import VTensor
 
 _DTYPES = {
     torch.float32: "f32",
@@ -47,14 +49,10 @@ _DTYPES = {
     torch.uint8: "u8",
     torch.bool: "bool",
 }
-VIEWS = (
-    *("tensor.cast", "tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape"),
-    *("memref.cast", "memref.subview", "memref.collapse_shape", "memref.expand_shape", "memref.reinterpret_cast"),
-)
 _aten = torch.ops.aten
 _PRODUCTS = (_aten.mm, _aten.bmm, _aten.addmm, _aten.baddbmm, _aten.convolution)
-_SAME = (_aten.alias.default, _aten.clone.default, _aten.detach.default, _aten.lift_fresh_copy.default)
 _SCALARS = {torch.SymInt: "i64", torch.SymFloat: "f64", torch.SymBool: "bool"}
+_TORCH_SCALARS = {"!torch.int": "i64", "!torch.float": "f64", "!torch.bool": "bool"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,6 @@ def import_entry(importer: FxImporter, name: str, program: torch.export.Exported
     program = program.run_decompositions(get_decomposition_table())
     program.state_dict.update(program.constants)  # where the importer looks for buffers that are not persistent
     graph, signature = program.graph, program.graph_signature
-    _check_packed(program)
     _check_products(graph)
     _assign_values(graph)
     for output in signature.output_specs:
@@ -119,33 +116,32 @@ def import_entry(importer: FxImporter, name: str, program: torch.export.Exported
     return entry
 
 
-def _check_packed(program: torch.export.ExportedProgram) -> None:
-    """Compares the packed weights that the program holds with the arguments of the ops that take them."""
-    signature = program.graph_signature
-    held = {
-        **signature.inputs_to_parameters,
-        **signature.inputs_to_buffers,
-        **signature.inputs_to_lifted_tensor_constants,
-    }
-    ops = {op.torch_name: op for op in OPS if op.requires_of_packed}
-    for node in program.graph.nodes:
-        op = ops.get(node.target.name() if isinstance(node.target, torch._ops.OpOverload) else None)
-        if op is None:
+def module_entries(module: Module) -> list[Entry]:
+    """Renames the public functions of a module that keeps the backend contract to the symbols of entries."""
+    entries = []
+    for op in module.body.operations:
+        name = op.operation.name == "func.func" and StringAttr(op.attributes["sym_name"]).value
+        if not name or not op.regions[0].blocks or "sym_visibility" in op.attributes:
             continue
-        arguments = op.bind(*node.args, **node.kwargs)
-        packed = arguments["packed"]
-        while packed.target in _SAME:
-            packed = packed.args[0]
-        if packed.name in held:
-            open_packed(op, program.state_dict[held[packed.name]], [_shape(value) for value in arguments.values()])
+        arguments, end = _body(op.operation)
+        entry = Entry(
+            name,
+            tuple(_typed_value(name, f"arg{i}", argument.type) for i, argument in enumerate(arguments)),
+            tuple(_typed_value(name, "result", value.type) for value in end.operands),
+            (),
+            (),
+        )
+        op.attributes["sym_name"] = StringAttr.get(entry.symbol, module.context)
+        entries.append(entry)
+    return entries
 
 
-def _shape(argument):
-    """Returns the shape of a tensor, None for an extent that is known at run time only; else the argument."""
-    value = argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument
-    if not isinstance(value, torch.Tensor):
-        return value
-    return tuple(extent if isinstance(extent, int) else None for extent in value.shape)
+def _typed_value(entry: str, name: str, type: Type) -> Value:
+    tensor = VTensor.parse(type)
+    dtype = {"i1": "bool"}.get(tensor.dtype, tensor.dtype) if tensor else _TORCH_SCALARS.get(str(type))
+    if dtype not in _DTYPES.values():
+        raise NotImplementedError(f"{entry}: {name} is {type}; an entry can not pass such values")
+    return Value(name, dtype, tensor and tuple("?" if extent is None else str(extent) for extent in tensor.shape))
 
 
 def _check_products(graph: torch.fx.Graph) -> None:
@@ -193,15 +189,15 @@ def keep_memory_apart(module: Module, entries: list[Entry]) -> None:
     with module.context, module.operation.location:
         for entry in entries:
             function = _function(module, entry)
+            arguments, end = _body(function)
             function.attributes["llvm.emit_c_interface"] = UnitAttr.get()
             kept = DictAttr.get({"bufferization.writable": BoolAttr.get(False)})
             function.attributes["arg_attrs"] = ArrayAttr.get(
                 [
-                    DictAttr.get({}) if i in entry.written or argument.shape is None else kept
-                    for i, argument in enumerate(entry.arguments)
+                    kept if isinstance(argument.type, RankedTensorType) and i not in entry.written else DictAttr.get({})
+                    for i, argument in enumerate(arguments)
                 ]
             )
-            arguments, end = _body(function)
             destinations = [arguments[i] for i in entry.written]
             values = list(end.operands)
             sources = values[: len(destinations)]

@@ -31,7 +31,7 @@ _HEADER = """\
  * is written must not overlap another. An entry reads its arguments, and writes those that are marked [in, out].
  * Results are memory that the entry allocates: pass a descriptor to fill, and when done with it
  * free(result.allocated).
- */
+{file} */
 #ifndef {guard}
 #define {guard}
 
@@ -63,8 +63,16 @@ typedef struct {name} {{
 """
 
 
-def header(stem: str, entries: list[Entry]) -> str:
-    """Returns the text of the header for `entries`, to be saved as <stem>.h."""
+_FILE = """\
+ *
+ * Weights are read from the file {name}, in the folder of the executable or shared library that these entries are
+ * linked into. The first call maps it. Where that fails, the handler of qmm_set_error_handler is called; if it
+ * returns, the entry does, and leaves results as they are.
+"""
+
+
+def header(stem: str, entries: list[Entry], file: str | None) -> str:
+    """Returns the text of the header for `entries`, to be saved as <stem>.h; `file` holds their weights."""
     tensors = {
         (value.dtype, len(value.shape))
         for entry in entries
@@ -72,6 +80,7 @@ def header(stem: str, entries: list[Entry]) -> str:
         if value.shape is not None
     }
     return _HEADER.format(
+        file=_FILE.format(name=file) if file else "",
         guard="QMM_COMPILED_" + re.sub(r"\W", "_", stem).upper() + "_H",
         structs="\n".join(_struct(dtype, rank) for dtype, rank in sorted(tensors)),
         prototypes="".join(map(_entry, entries)),

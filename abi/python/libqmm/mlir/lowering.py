@@ -13,8 +13,6 @@ The entry point sees the offset and strides of its arguments: views of x are pas
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
 
 from torch_mlir.dialects import arith, bufferization, func, tensor
 from torch_mlir.dialects import torch as torch_dialect
@@ -34,26 +32,41 @@ from torch_mlir.ir import (
 )
 from torch_mlir.passmanager import PassManager
 
-from ..ops import LHS_KINDS, OPS, Op
-from .entries import VIEWS
+from ..ops import LHS_KINDS, OPS, Choice, Int, Op, Tensor
+from ..torch import open_packed
+from . import group_quant
+from .packing import Blobs, pack_tensors, read_literal
 from .pipelines import walk
+from .types import VTensor, convert, ranked
 
-_OPS = {name: op for op in OPS for name in op.mlir_names}
+MLIR_NAMES = {name: op for op in OPS for name in op.mlir_names}  # of torch.operator
+# Ops whose result is memory of their first operand.
+VIEWS = (
+    *("tensor.cast", "tensor.extract_slice", "tensor.collapse_shape", "tensor.expand_shape"),
+    *("memref.cast", "memref.subview", "memref.collapse_shape", "memref.expand_shape", "memref.reinterpret_cast"),
+)
 _WRAPPER = ".tensors"  # how the names of wrappers end
 _ROWS = "?x?xf32"  # the result of every entry point
-_SCALAR_TYPES = {"f16": 5, "f32": 6, "bf16": 15}  # of torch, by number
+_PACKED, _GROUPED = (MLIR_NAMES[f"quantized.matmul.{overload}"] for overload in ("packed", "grouped"))
 
 
-def lower_ops(module: Module) -> None:
-    """Replaces the ops of the table, in place. ValueError, with the op and its shapes, where arguments do not fit."""
+def lower_ops(module: Module, blobs: Blobs) -> None:
+    """Replaces the ops of the table, in place; constant weights become blobs.
+
+    ValueError, with the op and its shapes, where arguments do not fit.
+    """
     with module.context, module.operation.location:
         _load_torch_conversion_dialect()
         wrappers = {}
         for operation in list(walk(module.operation)):
             if operation.name == "torch.operator":
-                op = _OPS.get(StringAttr(operation.attributes["name"]).value)
+                op = MLIR_NAMES.get(StringAttr(operation.attributes["name"]).value)
                 if op is not None:
-                    _lower(operation, op, wrappers)
+                    with InsertionPoint(operation), operation.location:
+                        op, operands = _simplify(op, operands_of(operation, op), operation, blobs)
+                        result = _lower(op, operands, operation.results[0].type, wrappers)
+                    operation.results[0].replace_all_uses_with(result)
+                    operation.erase()
         for text in wrappers.values():
             wrapper = Module.parse(text)
             for function in list(wrapper.body.operations):
@@ -92,69 +105,89 @@ def _load_torch_conversion_dialect() -> None:
     PassManager.parse("builtin.module(torch-func-backend-type-conversion)").run(Module.parse("module {}").operation)
 
 
-@dataclass(frozen=True)
-class _VTensor:
-    """What a `!torch.vtensor` type says."""
-
-    shape: tuple  # None where an extent is not known
-    dtype: str  # as the table of ops spells it
-
-    @classmethod
-    def parse(cls, type: Type) -> _VTensor | None:
-        match = re.fullmatch(r"!torch\.vtensor<\[([?\d,]*)\],(\w+)>", str(type))
-        if match is None:
-            return None
-        extents = filter(None, match[1].split(","))
-        dtype = re.sub("^s(?=i)|(?<=^u)i", "", match[2])  # "si8" is "i8", "ui8" is "u8"
-        return cls(tuple(None if extent == "?" else int(extent) for extent in extents), dtype)
-
-    @property
-    def torch_type(self) -> Type:
-        dtype = re.sub("^i", "si", self.dtype).replace("u", "ui")
-        extents = ",".join("?" if extent is None else str(extent) for extent in self.shape)
-        return Type.parse(f"!torch.vtensor<[{extents}],{dtype}>")
+def check(op: Op, operands: dict[str, Value]) -> tuple[dict, dict[str, str], tuple]:
+    """Returns the arguments, tensors as their shapes; the dtypes of the tensors; and the shape of the result."""
+    types = {name: VTensor.parse(value.type) for name, value in operands.items()}
+    known = {name: types[name].shape if types[name] else constant(op, name, operands[name]) for name in operands}
+    dtypes = {name: type.dtype for name, type in types.items() if type}
+    shape = op.shape(**known)
+    op.check_dtypes(known, dtypes)
+    return known, dtypes, shape
 
 
-def _lower(operation: Operation, op: Op, wrappers: dict[str, str]) -> None:
+def _simplify(op: Op, operands: dict[str, Value], operation: Operation, blobs: Blobs) -> tuple[Op, dict[str, Value]]:
+    """Returns an op that has an entry point, and its operands: the one on packed weights, where they are constant."""
+    known, _, shape = check(op, operands)
+    _, *weights = (name for name in op.tensors if known[name] is not None)
+    constants = {name: read_literal(operands[name]) for name in weights}
+    is_constant = all(tensor is not None for tensor in constants.values())
+    if op.requires_of_packed:
+        if is_constant:
+            open_packed(op, constants["packed"], list(known.values()))
+            operands = {**operands, "packed": blobs.value(constants["packed"], operation)}
+        return op, operands
+
+    lhs = operands["lhs"] if op is _GROUPED else torch_dialect.constant_str("f32")
+    if is_constant:
+        if op is not _GROUPED:
+            constants = group_quant.of_tensors(**constants, bits=known["bits"])
+        try:
+            packed = pack_tensors(**constants, bits=known["bits"], group=known["group"], k=known["x"][-1])
+        except ValueError as error:
+            raise ValueError(f"{op.torch_name}: {error}") from None
+        n = torch_dialect.constant_int(shape[-1])
+        return _PACKED, {"x": operands["x"], "packed": blobs.value(packed, operation), "n": n, "lhs": lhs}
+    if op is not _GROUPED:
+        canonical = group_quant.of_values(*(operands[name] for name in weights), known["bits"])
+        operands = {**operands, **canonical, "zeros": torch_dialect.constant_none(), "lhs": lhs}
+        operands = {name: operands[name] for name in _GROUPED.arguments}
+    return _GROUPED, operands
+
+
+def _lower(op: Op, operands: dict[str, Value], type: Type, wrappers: dict[str, str]) -> Value:
+    """Adds the call of the entry point, and its wrapper. Returns the result, of `type`."""
+    known, dtypes, shape = check(op, operands)
+    specs = {name: _spec(op, name, known, dtypes) for name in op.memrefs}
+    tensors = {
+        name: tensor.empty([0, 0], Type.parse(_dtype(spec)))
+        if known[name] is None
+        else _to_builtin(operands[name], op.memrefs[name].passed_as)
+        for name, spec in specs.items()
+    }
+    first, second = list(tensors)[:2]
+    rows = tensors[first]  # its leading extents are those of the result
+    leading = rows.type.shape[: len(shape) - 1]
+    tensors[first] = _fold(rows, len(leading))
+    # Only canonical weights leave this extent unknown: the rows of their codes.
+    columns = _dim(tensors[second], 0) if shape[-1] is None else arith.constant(IndexType.get(), shape[-1])
+
+    callee = op.callee.format(**dtypes)
+    wrappers[callee] = _wrapper(callee, list(specs.values()), len(op.scalars))
+    call = func.CallOp(
+        [Type.parse(f"tensor<{_ROWS}>")],
+        FlatSymbolRefAttr.get(callee + _WRAPPER),
+        [
+            *(tensor.cast(Type.parse(f"tensor<{specs[name]}>"), value) for name, value in tensors.items()),
+            *(_int64(LHS_KINDS.get(known[name], known[name])) for name in op.scalars),
+            columns,
+        ],
+    )
+    result = _unfold(call.result, rows, len(leading), shape[-1])
+    return from_builtin(op, result, dtypes.get(op.result_dtype, op.result_dtype), type)
+
+
+def operands_of(operation: Operation, op: Op) -> dict[str, Value]:
+    """Returns the operands by name. ValueError unless they are as many as the op takes, and of these kinds."""
     if len(operation.operands) != len(op.arguments):
         raise ValueError(f"{op.torch_name}: {len(operation.operands)} operands; it takes {len(op.arguments)}")
     operands = dict(zip(op.arguments, operation.operands, strict=True))
-    types = {name: _VTensor.parse(value.type) for name, value in operands.items()}
-    known = {name: types[name].shape if types[name] else _constant(op, name, operands[name]) for name in operands}
-    shape = op.shape(**known)
-    dtypes = {name: type.dtype for name, type in types.items() if type}
-    op.check_dtypes(known, dtypes)
-
-    with InsertionPoint(operation), operation.location:
-        specs = {name: _spec(op, name, known, dtypes) for name in op.memrefs}
-        tensors = {
-            name: _to_builtin(operands[name], types[name], op.memrefs[name].passed_as)
-            if types[name]
-            else tensor.empty([0, 0], Type.parse(_dtype(spec)))
-            for name, spec in specs.items()
-        }
-        first, second = list(tensors)[:2]
-        rows = tensors[first]  # its leading extents are those of the result
-        leading = rows.type.shape[: len(shape) - 1]
-        tensors[first] = _fold(rows, len(leading))
-        # Only canonical weights leave this extent unknown: the rows of their codes.
-        columns = _dim(tensors[second], 0) if shape[-1] is None else arith.constant(IndexType.get(), shape[-1])
-
-        callee = op.callee.format(**dtypes)
-        wrappers[callee] = _wrapper(callee, list(specs.values()), len(op.scalars))
-        call = func.CallOp(
-            [Type.parse(f"tensor<{_ROWS}>")],
-            FlatSymbolRefAttr.get(callee + _WRAPPER),
-            [
-                *(tensor.cast(Type.parse(f"tensor<{specs[name]}>"), value) for name, value in tensors.items()),
-                *(_int64(LHS_KINDS.get(known[name], known[name])) for name in op.scalars),
-                columns,
-            ],
-        )
-        result = _unfold(call.result, rows, len(leading), shape[-1])
-        result = _from_builtin(op, result, dtypes.get(op.result_dtype, op.result_dtype), operation.results[0].type)
-    operation.results[0].replace_all_uses_with(result)
-    operation.erase()
+    for name, argument in op.arguments.items():
+        kinds = {Int: ["!torch.int"], Choice: ["!torch.str"]}.get(type(argument), ["!torch.tensor", "!torch.vtensor"])
+        if isinstance(argument, Tensor) and argument.optional:
+            kinds += ["!torch.none", "!torch.optional<"]
+        if not str(operands[name].type).startswith(tuple(kinds)):
+            raise ValueError(f"{op.torch_name}: {name} is a {operands[name].type}; it must be a {kinds[0]}")
+    return operands
 
 
 def _spec(op: Op, name: str, arguments: dict, dtypes: dict[str, str]) -> str:
@@ -177,7 +210,7 @@ def _element(spec: str) -> Type:
     return Type.parse(spec.rsplit("x", 1)[1])
 
 
-def _constant(op: Op, name: str, value: Value):
+def constant(op: Op, name: str, value: Value):
     """Returns the Python value of a torch constant."""
     owner = value.owner if isinstance(value.owner, Operation) else getattr(value.owner, "operation", None)
     if owner is not None and owner.name == "torch.constant.none":
@@ -195,29 +228,25 @@ def _dim(value: Value, index: int) -> Value:
     return tensor.dim(value, arith.constant(IndexType.get(), index))
 
 
-def _ranked(shape, element: Type) -> RankedTensorType:
-    return RankedTensorType.get([ShapedType.get_dynamic_size() if d is None else d for d in shape], element)
-
-
-def _to_builtin(value: Value, type: _VTensor, passed_as: str) -> Value:
+def _to_builtin(value: Value, passed_as: str) -> Value:
     """Returns the builtin tensor, of the dtype in which it is passed if that is another."""
+    type = VTensor.parse(value.type)
     if passed_as and passed_as != type.dtype:
-        type = _VTensor(type.shape, passed_as)
-        value = _convert(value, type)
-    builtin = _ranked(type.shape, Type.parse(type.dtype.replace("u", "i")))
-    return Operation.create("torch_c.to_builtin_tensor", results=[builtin], operands=[value]).result
+        type = VTensor(type.shape, passed_as)
+        value = convert(value, type)
+    return Operation.create("torch_c.to_builtin_tensor", results=[type.builtin_type], operands=[value]).result
 
 
-def _from_builtin(op: Op, value: Value, dtype: str, type: Type) -> Value:
+def from_builtin(op: Op, value: Value, dtype: str, type: Type) -> Value:
     """Returns the torch tensor of `dtype` as a value of `type`."""
     extents = [None if value.type.is_dynamic_dim(i) else extent for i, extent in enumerate(value.type.shape)]
-    passed, returned = _VTensor(tuple(extents), str(value.type.element_type)), _VTensor(tuple(extents), dtype)
+    passed, returned = VTensor(tuple(extents), str(value.type.element_type)), VTensor(tuple(extents), dtype)
     value = Operation.create("torch_c.from_builtin_tensor", results=[passed.torch_type], operands=[value]).result
     if dtype != passed.dtype:
-        value = _convert(value, returned)
+        value = convert(value, returned)
     if type == returned.torch_type:
         return value
-    declared = _VTensor.parse(type)
+    declared = VTensor.parse(type)
     if (
         declared is None
         or declared.dtype != dtype
@@ -228,13 +257,6 @@ def _from_builtin(op: Op, value: Value, dtype: str, type: Type) -> Value:
     return torch_dialect.tensor_static_info_cast(type, value)
 
 
-def _convert(value: Value, type: _VTensor) -> Value:
-    """Converts a torch tensor of floats to the dtype of `type`."""
-    no = torch_dialect.constant_bool(False)
-    dtype = torch_dialect.constant_int(_SCALAR_TYPES[type.dtype])
-    return torch_dialect.aten_to_dtype(type.torch_type, value, dtype, no, no, torch_dialect.constant_none())
-
-
 def _fold(value: Value, leading: int) -> Value:
     """Makes one extent of the `leading` first ones."""
     if leading == 1:
@@ -243,21 +265,21 @@ def _fold(value: Value, leading: int) -> Value:
     rest = type.shape[leading:]
     if leading == 0:
         groups = [[0, 1], *([i] for i in range(2, len(rest) + 1))] if rest else []
-        return tensor.expand_shape(_ranked([1, *rest], type.element_type), value, groups, [], [1, *rest])
+        return tensor.expand_shape(ranked([1, *rest], type.element_type), value, groups, [], [1, *rest])
     groups = [list(range(leading)), *([i] for i in range(leading, type.rank))]
-    return tensor.collapse_shape(_ranked([_product(type.shape[:leading]), *rest], type.element_type), value, groups)
+    return tensor.collapse_shape(ranked([_product(type.shape[:leading]), *rest], type.element_type), value, groups)
 
 
 def _unfold(value: Value, rows: Value, leading: int, columns: int | None) -> Value:
     """Gives `value` [m, columns] the `leading` first extents of `rows` instead of m."""
     type = RankedTensorType(value.type)
     shape = RankedTensorType(rows.type).shape[:leading]
-    value = tensor.cast(_ranked([_product(shape), columns], type.element_type), value)
+    value = tensor.cast(ranked([_product(shape), columns], type.element_type), value)
     if leading == 1:
         return value
     if leading == 0:
-        return tensor.collapse_shape(_ranked([columns], type.element_type), value, [[0, 1]])
-    result = _ranked([*shape, columns], type.element_type)
+        return tensor.collapse_shape(ranked([columns], type.element_type), value, [[0, 1]])
+    result = ranked([*shape, columns], type.element_type)
     extents = [_dim(rows, i) for i in range(leading) if result.is_dynamic_dim(i)]
     if columns is None:
         extents.append(_dim(value, 1))

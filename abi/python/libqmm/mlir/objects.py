@@ -28,7 +28,10 @@ CPUS = (
 def write_object(module: Module, entries: list[Entry], path: Path, cpu: str) -> None:
     """Writes position-independent code for one of CPUS. Only `_mlir_ciface_<entry>` is visible to the linker."""
     _check_translated(module)
+    defined = {_name(function) for function in _functions(module)}
     names = {_PREFIX + entry.symbol: _PREFIX + entry.name for entry in entries}
+    # Where there is a function of the entry's name already, it is the entry.
+    names = {name if name in defined else symbol: name for symbol, name in names.items()}
     with module.context:
         for function in _functions(module):
             name = _name(function)
@@ -49,10 +52,10 @@ def write_object(module: Module, entries: list[Entry], path: Path, cpu: str) -> 
     # The engine generates code on the first look-up and wants an address for every symbol, though nothing is run here.
     outside = [_name(function) for function in _functions(module) if _is_declaration(function)]
     for name in outside:
-        if name.startswith(_PREFIX):
+        if name.startswith((_PREFIX, "qmm_")):
             engine.raw_register_runtime(name, ctypes.c_void_p(1))
     if not engine.raw_lookup(_PREFIX + entries[0].name):
-        called = ", ".join(name for name in outside if not name.startswith(_PREFIX))
+        called = ", ".join(name for name in outside if not name.startswith((_PREFIX, "qmm_")))
         raise RuntimeError(f"LLVM generated no code; a function that it calls may be missing here: {called}")
     engine.dump_to_object_file(str(path))
     # Beside each entry the engine puts one for calls from Python.

@@ -9,9 +9,6 @@ from collections.abc import Iterator
 from torch_mlir.ir import MLIRError, Module, Operation
 from torch_mlir.passmanager import PassManager
 
-# Every torch op on value tensors, decomposed to what the next stage converts.
-CONTRACT = "torchdynamo-export-to-torch-backend-pipeline{{extra-library='{extra_library}'}}"
-
 # torch-backend-to-linalg-on-tensors-backend-pipeline without its last pass, a check that allows no func.call.
 LINALG = """
     func.func(

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The file of packed weights that compiled code maps: found beside the binary, compared with what it was compiled with.
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+
+#include "../runtime/error.h"
+#include "qmm/qmm.h"
+#include "report.h"
+
+namespace {
+
+using qmm::fail;
+
+constexpr size_t kHeader = 64, kSizeAt = 16;
+
+struct Binary {
+  uintptr_t address;  // which it holds
+  const char* path;   // of a shared library; "" for the executable
+  bool found;
+};
+
+int find_binary(dl_phdr_info* info, size_t, void* context) {
+  auto& binary = *static_cast<Binary*>(context);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& segment = info->dlpi_phdr[i];
+    if (segment.p_type == PT_LOAD && binary.address - info->dlpi_addr - segment.p_vaddr < segment.p_memsz) {
+      binary.path = info->dlpi_name;
+      binary.found = true;
+    }
+  }
+  return binary.found;
+}
+
+// Writes the path of `name` in the folder of the binary that holds `address`.
+qmm_status path_beside(const void* address, const char* name, char (&path)[PATH_MAX]) {
+  Binary binary = {reinterpret_cast<uintptr_t>(address), "", false};
+  dl_iterate_phdr(find_binary, &binary);
+  if (!binary.found) return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: the file is not described by a binary");
+  if (realpath(binary.path[0] == '\0' ? "/proc/self/exe" : binary.path, path) == nullptr)
+    return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: the path of the binary %s: %s", binary.path,
+                std::strerror(errno));
+  char* end = std::strrchr(path, '/') + 1;
+  const size_t room = static_cast<size_t>(path + sizeof path - end);
+  if (std::strlen(name) >= room)
+    return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: a path is longer than %d bytes: %s", PATH_MAX, name);
+  std::strcpy(end, name);
+  return QMM_OK;
+}
+
+qmm_status map(const char* path, int descriptor, const void* header, const void** data) {
+  uint64_t size;
+  std::memcpy(&size, static_cast<const char*>(header) + kSizeAt, sizeof size);
+  struct stat status;
+  if (fstat(descriptor, &status) != 0)
+    return fail(QMM_INVALID_PACKED, "qmm_map_packed_file: %s: %s", path, std::strerror(errno));
+  if (static_cast<uint64_t>(status.st_size) != size || size < kHeader)
+    return fail(QMM_INVALID_PACKED,
+                "qmm_map_packed_file: %s has %" PRId64 " bytes; the code was compiled with %" PRIu64, path,
+                static_cast<int64_t>(status.st_size), size);
+  void* mapped = mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (mapped == MAP_FAILED) return fail(QMM_OUT_OF_MEMORY, "qmm_map_packed_file: %s: %s", path, std::strerror(errno));
+  if (std::memcmp(mapped, header, kHeader) != 0) {
+    munmap(mapped, static_cast<size_t>(size));
+    return fail(QMM_INVALID_PACKED, "qmm_map_packed_file: %s holds other weights than the code was compiled with",
+                path);
+  }
+  *data = mapped;
+  return QMM_OK;
+}
+
+qmm_status map_beside(const qmm_packed_file* file, const void** data) {
+  char path[PATH_MAX];
+  QMM_TRY(path_beside(file, file->name, path));
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return fail(QMM_INVALID_PACKED, "qmm_map_packed_file: %s: %s", path, std::strerror(errno));
+  const qmm_status status = map(path, descriptor, file->header, data);
+  close(descriptor);
+  return status;
+}
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+}  // namespace
+
+const void* qmm_map_packed_file(qmm_packed_file* file) {
+  const void* data = __atomic_load_n(&file->data, __ATOMIC_ACQUIRE);
+  if (data != nullptr) return data;
+  pthread_mutex_lock(&mutex);
+  qmm_status status = QMM_OK;
+  data = file->data;
+  if (data == nullptr) status = map_beside(file, &data);
+  __atomic_store_n(&file->data, data, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&mutex);
+  qmm::report(status);
+  return data;
+}

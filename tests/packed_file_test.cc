@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The file of packed weights that compiled code maps: beside the binary, with the header that it was compiled with.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "qmm/qmm.h"
+
+namespace qmm::test {
+namespace {
+
+std::string last_sentence;
+
+class PackedFile : public testing::Test {
+ protected:
+  PackedFile()
+      : name_("packed_file_test." + std::to_string(getpid())),
+        path_(std::filesystem::read_symlink("/proc/self/exe").parent_path() / name_),
+        bytes_(200) {
+    for (size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<char>(i);
+    const uint64_t size = bytes_.size();
+    std::memcpy(&bytes_[16], &size, sizeof size);
+    header_.assign(bytes_.begin(), bytes_.begin() + 64);
+    write(bytes_);
+    last_sentence.clear();
+    qmm_set_error_handler([](void*, qmm_status, const char* sentence) { last_sentence = sentence; }, nullptr);
+  }
+  ~PackedFile() override {
+    qmm_set_error_handler(nullptr, nullptr);
+    qmm_sticky_status();
+    std::filesystem::remove(path_);
+  }
+
+  void write(const std::vector<char>& bytes) const {
+    std::ofstream(path_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+
+  // What compiled code holds is a part of its binary: so is this.
+  qmm_packed_file* file() const {
+    static qmm_packed_file file;
+    file = {sizeof file, name_.c_str(), header_.data(), nullptr};
+    return &file;
+  }
+
+  std::string name_;
+  std::filesystem::path path_;
+  std::vector<char> bytes_, header_;
+};
+
+TEST_F(PackedFile, IsMappedOnce) {
+  qmm_packed_file* const mapped = file();
+  std::vector<const void*> seen(8);
+  std::vector<std::thread> threads;
+  for (const void*& data : seen) threads.emplace_back([&data, mapped] { data = qmm_map_packed_file(mapped); });
+  for (std::thread& thread : threads) thread.join();
+  for (const void* data : seen) EXPECT_EQ(data, mapped->data);
+  ASSERT_NE(mapped->data, nullptr);
+  EXPECT_EQ(std::memcmp(mapped->data, bytes_.data(), bytes_.size()), 0);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(mapped->data) % 64, 0u);
+  EXPECT_EQ(last_sentence, "");
+  EXPECT_EQ(qmm_sticky_status(), QMM_OK);
+}
+
+TEST_F(PackedFile, IsRefusedUnlessItIsTheOne) {
+  qmm_packed_file* const refused = file();
+  const auto expect = [&](qmm_status status, const std::string& sentence) {
+    EXPECT_EQ(qmm_map_packed_file(refused), nullptr);
+    EXPECT_EQ(refused->data, nullptr);
+    EXPECT_EQ(qmm_sticky_status(), status);
+    EXPECT_NE(last_sentence.find(sentence), std::string::npos) << last_sentence;
+  };
+  std::vector<char> other = bytes_;
+  other.pop_back();
+  write(other);
+  expect(QMM_INVALID_PACKED, path_.string() + " has 199 bytes; the code was compiled with 200");
+  other = bytes_;
+  other[63] ^= 1;
+  write(other);
+  expect(QMM_INVALID_PACKED, path_.string() + " holds other weights");
+  std::filesystem::remove(path_);
+  expect(QMM_INVALID_PACKED, path_.string() + ": No such file");
+  std::filesystem::create_directory(path_);
+  expect(QMM_INVALID_PACKED, path_.string() + " has ");
+  std::filesystem::remove(path_);
+  write(bytes_);
+  EXPECT_NE(qmm_map_packed_file(refused), nullptr);  // it is there now
+}
+
+TEST_F(PackedFile, IsRefusedWithoutABinary) {
+  qmm_packed_file outside = *file();
+  EXPECT_EQ(qmm_map_packed_file(&outside), nullptr);  // on the stack
+  EXPECT_NE(last_sentence.find("not described by a binary"), std::string::npos) << last_sentence;
+  std::string name(5000, 'n');
+  qmm_packed_file* const unnamed = file();
+  unnamed->name = name.c_str();
+  EXPECT_EQ(qmm_map_packed_file(unnamed), nullptr);
+  EXPECT_NE(last_sentence.find("longer than"), std::string::npos) << last_sentence;
+}
+
+}  // namespace
+}  // namespace qmm::test
