@@ -18,6 +18,7 @@ from compiled import Compiled
 from libqmm import _c
 from libqmm.mlir import pipelines
 from libqmm.mlir.lowering import _load_torch_conversion_dialect, lower_ops
+from libqmm.mlir.packing import Blobs
 
 ROOT = Path(__file__).parents[2]
 QMM_OPT = ROOT / "build" / "release" / "abi" / "mlir" / "qmm-opt"  # ./dev test builds it
@@ -102,7 +103,7 @@ def by_cpp(text) -> Module:
 
 def by_python(text) -> Module:
     module = parse(text)
-    lower_ops(module)
+    lower_ops(module, Blobs(None))
     return module
 
 
