@@ -702,7 +702,14 @@ LogicalResult lower_custom_call(Operation* operation, const Externals& externals
     return success();
   }
 
-  const mlir::Attribute config = operation->getAttr("backend_config");
+  // JAX leaves backend_config empty, and gives a dictionary here.
+  mlir::Attribute config = operation->getAttr("backend_config");
+  if (const mlir::Attribute mhlo = operation->getAttr("mhlo.backend_config")) {
+    if (config && config != mlir::StringAttr::get(operation->getContext(), ""))
+      return operation->emitError() << "backend_config is " << config << ", mhlo.backend_config " << mhlo
+                                    << "; only one of them can be given";
+    config = mhlo;
+  }
   const Op* const op = find_target(target);
   if (op == nullptr) return lower_foreign(operation, target, config, externals, callees);
   const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config);

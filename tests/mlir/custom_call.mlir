@@ -15,6 +15,17 @@ func.func @typed(%x: tensor<2x3x64xf32>, %w: tensor<1344xui8>) -> tensor<2x3x32x
 
 // -----
 
+// As JAX gives attributes.
+// CHECK-LABEL: @jax
+// CHECK: %[[S8:.*]] = arith.constant 1 : i64
+// CHECK: call @qmm_matmul_packed.tensors(%{{.*}}, %{{.*}}, %[[S8]], %c32)
+func.func @jax(%x: tensor<3x64xf32>, %w: tensor<1344xui8>) -> tensor<3x32xf32> {
+  %0 = "stablehlo.custom_call"(%x, %w) <{call_target_name = "qmm_matmul_packed", backend_config = ""}> {mhlo.backend_config = {lhs = "s8"}} : (tensor<3x64xf32>, tensor<1344xui8>) -> tensor<3x32xf32>
+  return %0 : tensor<3x32xf32>
+}
+
+// -----
+
 // Operands without extent are not given.
 // CHECK-LABEL: @grouped
 // CHECK: call @qmm_matmul_grouped_f16.tensors

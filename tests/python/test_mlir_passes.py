@@ -5,14 +5,20 @@ import re
 import subprocess
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
+import torch
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.ir import Context, Module
 
 import libqmm
+import libqmm.jax
+from compiled import Compiled
+from libqmm import _c
 from libqmm.mlir import pipelines
 from libqmm.mlir.lowering import _load_torch_conversion_dialect, lower_ops
+from libqmm.mlir.packing import Blobs
 
 ROOT = Path(__file__).parents[2]
 QMM_OPT = ROOT / "build" / "release" / "abi" / "mlir" / "qmm-opt"  # ./dev test builds it
@@ -97,7 +103,7 @@ def by_cpp(text) -> Module:
 
 def by_python(text) -> Module:
     module = parse(text)
-    lower_ops(module)
+    lower_ops(module, Blobs(None))
     return module
 
 
@@ -161,6 +167,30 @@ def test_both_say_the_same():
         with pytest.raises(ValueError, match="quantized::") as error:
             by_python(text)
         assert f"error: {error.value}\n" in done.stderr
+
+
+@pytest.mark.parametrize("lhs", ["f32", "s8"])
+def test_text_of_jax_gives_the_bits_of_xla(tmp_path, lhs):
+    w = np.random.default_rng(0).standard_normal((32, 64)).astype(np.float32)
+    packed = libqmm.pack(libqmm.quantize(w, bits=4, group=32))
+    x = np.random.default_rng(1).standard_normal((3, 64)).astype(np.float32)
+    x[1] *= np.float32(1e-38)  # subnormals among them, which XLA flushes and libqmm does not
+    x[2] *= np.float32(1e-42)
+    layer = jax.jit(lambda x, packed: libqmm.jax.quantized_matmul(x, packed, n=32, lhs=lhs))
+    module = layer.lower(x, packed).compiler_ir("stablehlo")
+
+    text = module.operation.get_asm(print_generic_op_form=True)
+    passes = "builtin.module(func.func(llvm-request-c-wrappers),qmm-lower-to-llvm)"
+    text = qmm_opt(text, "--allow-unregistered-dialect", f"--pass-pipeline={passes}")
+    (tmp_path / "layer.mlir").write_text(text)
+    for command in (
+        ["mlir-translate-19", "--mlir-to-llvmir", "layer.mlir", "-o", "layer.ll"],
+        ["clang-19", "-Wno-override-module", "-shared", "-fPIC", "layer.ll", "-o", "layer.so", str(_c.library_path)],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    (y,) = Compiled(tmp_path / "layer.so").main([(torch.float32, 2)], torch.from_numpy(x), torch.from_numpy(packed))
+    assert lhs != "f32" or y.numpy().any(axis=1).all()  # an lhs of 8 bits takes rows too small to scale for zeros
+    assert y.numpy().tobytes() == np.asarray(layer(x, packed)).tobytes()
 
 
 def readme(language, section="### Plain MLIR, and C ahead of time") -> str:
