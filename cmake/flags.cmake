@@ -29,7 +29,7 @@ function(qmm_add_kernels target)
   set(avx2_flags -mavx2 -mfma -mf16c)
   if(QMM_BUILD_FUZZERS)
     # They run the scalar kernels, and instrumenting these as well would take many minutes.
-    list(APPEND avx2_flags -fno-sanitize=all)
+    list(APPEND avx2_flags -fno-sanitize=all -O0)
   endif()
   foreach(isa ${isas})
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/${isa}/*.cc)

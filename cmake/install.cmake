@@ -11,12 +11,17 @@ endif()
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/libqmm)
 install(TARGETS qmm_shared qmm_static EXPORT libqmm-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(QMM_BUILD_MLIR)
+  install(TARGETS qmm-opt EXPORT libqmm-targets)
+  install(TARGETS qmm_mlir LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY abi/include/qmm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT libqmm-targets NAMESPACE qmm:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/libqmm-config.cmake.in ${PROJECT_BINARY_DIR}/libqmm-config.cmake
   INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/libqmm-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/libqmm-config.cmake ${PROJECT_BINARY_DIR}/libqmm-config-version.cmake
+  cmake/qmm_compile_model.cmake
   DESTINATION ${package_dir})
 file(RELATIVE_PATH prefix_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/libqmm.pc.in ${PROJECT_BINARY_DIR}/libqmm.pc @ONLY)

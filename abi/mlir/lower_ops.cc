@@ -14,10 +14,10 @@
 // A call on tensors has to stay one operation until bufferization has decided which tensors share memory. So each entry
 // point gets a private wrapper from tensors to tensors, which allocates the results and passes memrefs on:
 //
-//   func.func private @qmm_matmul_packed.tensors(tensor<?x?xf32>, tensor<?xi8>, i64, index, index) -> tensor<?x?xf32>
+//   func.func private @qmm_matmul_packed.tensors(tensor<?x?xf32>, tensor<?xi8>, i64, index) -> tensor<?x?xf32>
 //
-// where the indices are the extents of the result. The lowering on torch-mlir's bindings, abi/python/libqmm/mlir,
-// leaves the same calls.
+// where the index is the columns of the result, which has the rows of the first tensor. The lowering on torch-mlir's
+// bindings, abi/python/libqmm/mlir, leaves the same calls.
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -94,7 +94,9 @@ struct Entry {
   std::string name;
   SmallVector<Type> inputs;
   SmallVector<MemRefType> results;
-  SmallVector<SmallVector<int64_t>> shapes;  // of the results; what is not known follows the inputs of the wrapper
+  // Of the results. Rows that are not known are those of the first input; columns that are not known follow the inputs
+  // of the wrapper.
+  SmallVector<SmallVector<int64_t>> shapes;
 };
 
 // The declarations and wrappers in a module.
@@ -125,14 +127,14 @@ class Callees {
   // Returns the wrapper of `entry`, and declares both unless that is done.
   FailureOr<mlir::func::FuncOp> wrapper(const Entry& entry, Operation* user) {
     if (mlir::failed(declare(entry, user))) return failure();
+    const Type index = mlir::IndexType::get(module_.getContext());
     SmallVector<Type> inputs, results;
     for (const Type type : entry.inputs) {
       const auto memref = llvm::dyn_cast<MemRefType>(type);
       inputs.push_back(memref ? RankedTensorType::get(memref.getShape(), memref.getElementType()) : type);
     }
     for (const auto& [shape, memref] : llvm::zip_equal(entry.shapes, entry.results)) {
-      inputs.append(static_cast<size_t>(llvm::count_if(shape, ShapedType::isDynamic)),
-                    mlir::IndexType::get(module_.getContext()));
+      if (!shape.empty() && ShapedType::isDynamic(shape.back())) inputs.push_back(index);
       results.push_back(RankedTensorType::get(shape, memref.getElementType()));
     }
     const auto type = mlir::FunctionType::get(module_.getContext(), inputs, results);
@@ -147,21 +149,22 @@ class Callees {
     SmallVector<Value> arguments, buffers;
     for (const auto [i, input] : llvm::enumerate(entry.inputs)) {
       const auto memref = llvm::dyn_cast<MemRefType>(input);
-      const auto index = static_cast<unsigned>(i);
       if (memref && memref.getRank() > 0)
-        function.setArgAttr(index, mlir::bufferization::BufferizationDialect::kBufferLayoutAttrName,
+        function.setArgAttr(static_cast<unsigned>(i), mlir::bufferization::BufferizationDialect::kBufferLayoutAttrName,
                             mlir::AffineMapAttr::get(memref.getLayout().getAffineMap()));
-      const Value value = function.getArgument(index);
+      const Value value = function.getArgument(static_cast<unsigned>(i));
       arguments.push_back(
           memref ? builder.create<mlir::bufferization::ToMemrefOp>(at, memref, value, /*read_only=*/true) : value);
     }
-    auto extents = function.getArguments().drop_front(entry.inputs.size());
+    size_t next = entry.inputs.size();
     for (const auto& [shape, memref] : llvm::zip_equal(entry.shapes, entry.results)) {
-      const size_t unknown = static_cast<size_t>(llvm::count_if(shape, ShapedType::isDynamic));
+      SmallVector<Value> extents;
+      if (!shape.empty() && ShapedType::isDynamic(shape.front()))
+        extents.push_back(builder.create<mlir::tensor::DimOp>(at, function.getArgument(0), 0));
+      if (!shape.empty() && ShapedType::isDynamic(shape.back()))
+        extents.push_back(function.getArgument(static_cast<unsigned>(next++)));
       buffers.push_back(builder.create<mlir::memref::AllocOp>(at, MemRefType::get(shape, memref.getElementType()),
-                                                              extents.take_front(unknown),
-                                                              builder.getI64IntegerAttr(64)));
-      extents = extents.drop_front(unknown);
+                                                              extents, builder.getI64IntegerAttr(64)));
       arguments.push_back(builder.create<mlir::memref::CastOp>(at, memref, buffers.back()));
     }
     builder.create<mlir::func::CallOp>(at, entry.name, mlir::TypeRange(), arguments);
@@ -515,13 +518,11 @@ LogicalResult lower_on_tensors(const Statement& statement, const Externals& exte
     arguments.push_back(builder.create<mlir::arith::ConstantOp>(at, builder.getI64IntegerAttr(scalar)));
     entry.inputs.push_back(i64);
   }
-  const Value rows = builder.create<mlir::tensor::DimOp>(at, arguments[0], 0);
   const int64_t columns = call.shape.back().value();
   // Only canonical weights leave this extent unknown: the rows of their codes.
-  const Value columns_value = ShapedType::isDynamic(columns)
-                                  ? Value(builder.create<mlir::tensor::DimOp>(at, tensors[1], 0))
-                                  : Value(builder.create<mlir::arith::ConstantIndexOp>(at, columns));
-  llvm::append_values(arguments, rows, columns_value);
+  arguments.push_back(ShapedType::isDynamic(columns)
+                          ? Value(builder.create<mlir::tensor::DimOp>(at, tensors[1], 0))
+                          : Value(builder.create<mlir::arith::ConstantIndexOp>(at, columns)));
 
   FailureOr<mlir::func::FuncOp> wrapper = callees.wrapper(entry, statement.operation);
   if (mlir::failed(wrapper)) return failure();
@@ -702,7 +703,14 @@ LogicalResult lower_custom_call(Operation* operation, const Externals& externals
     return success();
   }
 
-  const mlir::Attribute config = operation->getAttr("backend_config");
+  // JAX leaves backend_config empty, and gives a dictionary here.
+  mlir::Attribute config = operation->getAttr("backend_config");
+  if (const mlir::Attribute mhlo = operation->getAttr("mhlo.backend_config")) {
+    if (config && config != mlir::StringAttr::get(operation->getContext(), ""))
+      return operation->emitError() << "backend_config is " << config << ", mhlo.backend_config " << mhlo
+                                    << "; only one of them can be given";
+    config = mhlo;
+  }
   const Op* const op = find_target(target);
   if (op == nullptr) return lower_foreign(operation, target, config, externals, callees);
   const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config);

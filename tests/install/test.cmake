@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Installs a build to a prefix of its own, moves it, and uses it there: by find_package and by pkg-config.
-#   cmake -D build=<dir> -D config=<configuration> -D generator=<generator> -D compiler=<C compiler> -P test.cmake
+#   cmake -D build=<dir> -D config=<configuration> -D generator=<generator> -D compiler=<C compiler>
+#     -D mlir=<whether qmm-opt was built> -P test.cmake
 cmake_minimum_required(VERSION 3.25)
 set(dir ${build}/tests/install-test)
 set(prefix ${dir}/moved)
@@ -36,3 +37,17 @@ set(ENV{LD_LIBRARY_PATH} ${libdir})
 run(${dir}/consumer_pc)
 compile_by_pkg_config(consumer_pc_static --static -static)
 run(${dir}/consumer_pc_static)
+
+# The example of examples/mlir, with the compiler of models that was installed.
+if(mlir)
+  run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/../../examples/mlir -B ${dir}/mlp -G ${generator}
+    -D CMAKE_C_COMPILER=${compiler} -D CMAKE_C_FLAGS=-Werror\ -Wall\ -Wextra -D CMAKE_PREFIX_PATH=${prefix})
+  run(${CMAKE_COMMAND} --build ${dir}/mlp)
+  # Quantized results have the same bits everywhere.
+  foreach(program mlp_static mlp_dlopen)
+    execute_process(COMMAND ${dir}/mlp/${program} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+    if(NOT printed STREQUAL "[3, 32]: -20.9982 -39.422 -0.638827 ...\n")
+      message(FATAL_ERROR "${program} printed ${printed}")
+    endif()
+  endforeach()
+endif()

@@ -7,10 +7,21 @@
 // CHECK-LABEL: @typed
 // CHECK-SAME: (%[[X:.*]]: tensor<2x3x64xf32>, %[[W:.*]]: tensor<1344xi8>) -> tensor<2x3x32xf32>
 // CHECK: %[[S8:.*]] = arith.constant 1 : i64
-// CHECK: call @qmm_matmul_packed.tensors(%{{.*}}, %{{.*}}, %[[S8]], %c6, %c32)
+// CHECK: call @qmm_matmul_packed.tensors(%{{.*}}, %{{.*}}, %[[S8]], %c32)
 func.func @typed(%x: tensor<2x3x64xf32>, %w: tensor<1344xui8>) -> tensor<2x3x32xf32> {
   %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", api_version = 4 : i32, backend_config = {lhs = "s8"}, has_side_effect = false, operand_layouts = [dense<[2, 1, 0]> : tensor<3xindex>, dense<0> : tensor<1xindex>], called_computations = []} : (tensor<2x3x64xf32>, tensor<1344xui8>) -> tensor<2x3x32xf32>
   return %0 : tensor<2x3x32xf32>
+}
+
+// -----
+
+// As JAX gives attributes.
+// CHECK-LABEL: @jax
+// CHECK: %[[S8:.*]] = arith.constant 1 : i64
+// CHECK: call @qmm_matmul_packed.tensors(%{{.*}}, %{{.*}}, %[[S8]], %c32)
+func.func @jax(%x: tensor<3x64xf32>, %w: tensor<1344xui8>) -> tensor<3x32xf32> {
+  %0 = "stablehlo.custom_call"(%x, %w) <{call_target_name = "qmm_matmul_packed", backend_config = ""}> {mhlo.backend_config = {lhs = "s8"}} : (tensor<3x64xf32>, tensor<1344xui8>) -> tensor<3x32xf32>
+  return %0 : tensor<3x32xf32>
 }
 
 // -----
@@ -28,7 +39,7 @@ func.func @grouped(%x: tensor<3x64xf32>, %codes: tensor<48x32xui8>, %scales: ten
 // Packed weights that are opaque bytes: a pointer and a size, of the function and of the call.
 // CHECK-LABEL: @external
 // CHECK-SAME: (%[[X:.*]]: tensor<?x64xf32>, %[[P:.*]]: !llvm.ptr, %[[SIZE:.*]]: i64) -> tensor<?x32xf32>
-// CHECK: call @qmm_matmul_packed_external.tensors(%{{.*}}, %[[P]], %[[SIZE]], %{{.*}}) : (tensor<?x?xf32>, !llvm.ptr, i64, i64, index, index)
+// CHECK: call @qmm_matmul_packed_external.tensors(%{{.*}}, %[[P]], %[[SIZE]], %{{.*}}) : (tensor<?x?xf32>, !llvm.ptr, i64, i64, index)
 // CHECK: func.func private @qmm_matmul_packed_external(memref<?x?xf32, strided<[?, ?], offset: ?>>, !llvm.ptr, i64, i64, memref<?x?xf32, strided<[?, ?], offset: ?>>) attributes {llvm.emit_c_interface}
 func.func @external(%x: tensor<?x64xf32>, %w: tensor<1344xi8> {qmm.external = true}) -> tensor<?x32xf32> {
   %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", backend_config = ""} : (tensor<?x64xf32>, tensor<1344xi8>) -> tensor<?x32xf32>

@@ -99,6 +99,14 @@ func.func @config(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
 
 // -----
 
+func.func @two_configs(%x: tensor<3x64xf32>, %w: tensor<?xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{backend_config is {lhs = "f32"}, mhlo.backend_config {lhs = "s8"}; only one of them can be given}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", backend_config = {lhs = "f32"}, mhlo.backend_config = {lhs = "s8"}} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
 func.func @layout(%x: tensor<3x64xf32>, %w: tensor<?xi8>) -> tensor<3x48xf32> {
   // expected-error @below {{operand_layouts is [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>]; tensors must be row-major}}
   %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", operand_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>]} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>

@@ -10,7 +10,7 @@
 // n is the extent of the output.
 // CHECK-LABEL: @tensors
 // CHECK: %[[N:.*]] = arith.constant 32 : index
-// CHECK: %[[Y:.*]] = call @qmm_matmul_packed.tensors(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[N]])
+// CHECK: %[[Y:.*]] = call @qmm_matmul_packed.tensors(%{{.*}}, %{{.*}}, %{{.*}}, %[[N]])
 // CHECK: %[[CAST:.*]] = tensor.cast %[[Y]] : tensor<?x?xf32> to tensor<?x32xf32>
 // CHECK: return %[[CAST]]
 func.func @tensors(%x: tensor<?x64xf32>, %w: tensor<?xi8>, %y: tensor<?x32xf32>) -> tensor<?x32xf32> {

@@ -128,15 +128,9 @@ constexpr const char* kAttributes[] = {
     "#stablehlo.output_operand_alias<output_tuple_indices = []>",
 };
 
-constexpr const char* kAttributeNames[] = {"name",
-                                           "call_target_name",
-                                           "backend_config",
-                                           "has_side_effect",
-                                           "api_version",
-                                           "operand_layouts",
-                                           "result_layouts",
-                                           "called_computations",
-                                           "output_operand_aliases"};
+constexpr const char* kAttributeNames[] = {
+    "name",        "call_target_name", "backend_config", "mhlo.backend_config", "has_side_effect",
+    "api_version", "operand_layouts",  "result_layouts", "called_computations", "output_operand_aliases"};
 
 // An operand: an argument of the function, or a constant.
 struct Operand {

@@ -9,9 +9,8 @@
 // CHECK: %[[W:.*]] = "torch_c.to_builtin_tensor"(%arg1) : (!torch.vtensor<[1344],ui8>) -> tensor<1344xi8>
 // CHECK: %[[W1:.*]] = tensor.cast %[[W]] : tensor<1344xi8> to tensor<?xi8>
 // CHECK: %[[S8:.*]] = arith.constant 1 : i64
-// CHECK: %[[ROWS:.*]] = tensor.dim %[[X2]], %c0
 // CHECK: %[[N:.*]] = arith.constant 32 : index
-// CHECK: %[[Y:.*]] = call @qmm_matmul_packed.tensors(%[[X2]], %[[W1]], %[[S8]], %[[ROWS]], %[[N]]) : (tensor<?x?xf32>, tensor<?xi8>, i64, index, index) -> tensor<?x?xf32>
+// CHECK: %[[Y:.*]] = call @qmm_matmul_packed.tensors(%[[X2]], %[[W1]], %[[S8]], %[[N]]) : (tensor<?x?xf32>, tensor<?xi8>, i64, index) -> tensor<?x?xf32>
 // CHECK: %[[YN:.*]] = tensor.cast %[[Y]] : tensor<?x?xf32> to tensor<?x32xf32>
 // CHECK: "torch_c.from_builtin_tensor"(%[[YN]]) : (tensor<?x32xf32>) -> !torch.vtensor<[?,32],f32>
 // CHECK-NOT: torch.operator
@@ -27,9 +26,10 @@ func.func @rank_2(%x: !torch.vtensor<[?,64],f32>, %w: !torch.vtensor<[1344],ui8>
 // CHECK: func.func private @qmm_matmul_packed.tensors(
 // CHECK-SAME: %[[T:.*]]: tensor<?x?xf32> {bufferization.buffer_layout = affine_map<(d0, d1)[s0, s1, s2] -> (d0 * s1 + s0 + d1 * s2)>}
 // CHECK-SAME: %[[P:.*]]: tensor<?xi8> {bufferization.buffer_layout = affine_map<(d0)[s0] -> (d0 + s0)>}
-// CHECK-SAME: %[[L:.*]]: i64, %[[M:.*]]: index, %[[C:.*]]: index) -> tensor<?x?xf32>
+// CHECK-SAME: %[[L:.*]]: i64, %[[C:.*]]: index) -> tensor<?x?xf32>
 // CHECK: %[[XM:.*]] = bufferization.to_memref %[[T]] read_only
 // CHECK: %[[WM:.*]] = bufferization.to_memref %[[P]] read_only
+// CHECK: %[[M:.*]] = tensor.dim %[[T]], %c0
 // CHECK: %[[A:.*]] = memref.alloc(%[[M]], %[[C]]) {alignment = 64 : i64} : memref<?x?xf32>
 // CHECK: %[[YM:.*]] = memref.cast %[[A]]
 // CHECK: call @qmm_matmul_packed(%[[XM]], %[[WM]], %[[L]], %[[YM]])
@@ -67,7 +67,7 @@ func.func @ranks(%x3: tensor<2x?x64xf32>, %x1: tensor<64xf32>, %w: tensor<?xi8>)
 // CHECK: %[[GROUP:.*]] = arith.constant 32 : i64
 // CHECK: %[[LHS:.*]] = arith.constant 2 : i64
 // CHECK: %[[N:.*]] = tensor.dim %{{.*}}, %c0{{.*}} : tensor<?x32xi8>
-// CHECK: call @qmm_matmul_grouped_bf16.tensors(%{{.*}}, %{{.*}}, %{{.*}}, %[[ZEROS2]], %{{.*}}, %[[BITS]], %[[GROUP]], %[[LHS]], %{{.*}}, %[[N]]) : (tensor<?x?xf32>, tensor<?x?xi8>, tensor<?x?xbf16>, tensor<?x?xi8>, tensor<?x?xbf16>, i64, i64, i64, index, index) -> tensor<?x?xf32>
+// CHECK: call @qmm_matmul_grouped_bf16.tensors(%{{.*}}, %{{.*}}, %{{.*}}, %[[ZEROS2]], %{{.*}}, %[[BITS]], %[[GROUP]], %[[LHS]], %[[N]]) : (tensor<?x?xf32>, tensor<?x?xi8>, tensor<?x?xbf16>, tensor<?x?xi8>, tensor<?x?xbf16>, i64, i64, i64, index) -> tensor<?x?xf32>
 // CHECK: arith.truncf %{{.*}} : f32 to f16
 // CHECK: "torch_c.from_builtin_tensor"(%{{.*}}) : (tensor<3x?xf16>) -> !torch.vtensor<[3,?],f16>
 func.func @grouped(%x: !torch.vtensor<[3,64],f16>, %codes: !torch.vtensor<[?,32],ui8>, %scales: !torch.vtensor<[?,2],bf16>, %mins: !torch.vtensor<[?,2],bf16>) -> !torch.vtensor<[3,?],f16> {
@@ -85,7 +85,7 @@ func.func @grouped(%x: !torch.vtensor<[3,64],f16>, %codes: !torch.vtensor<[?,32]
 // CHECK-LABEL: @embedding
 // CHECK: arith.extsi %{{.*}} : i32 to i64
 // CHECK: tensor.expand_shape %{{.*}} [] output_shape [1] : tensor<i64> into tensor<1xi64>
-// CHECK: call @qmm_rows_packed.tensors(%{{.*}}) : (tensor<?xi64>, tensor<?xi8>, index, index) -> tensor<?x?xf32>
+// CHECK: call @qmm_rows_packed.tensors(%{{.*}}) : (tensor<?xi64>, tensor<?xi8>, index) -> tensor<?x?xf32>
 // CHECK: tensor.collapse_shape %{{.*}} {{\[\[}}0, 1]] : tensor<1x64xf32> into tensor<64xf32>
 // CHECK: func.func private @qmm_rows_packed(memref<?xi64, strided<[1], offset: ?>>, memref<?xi8, strided<[1], offset: ?>>, memref<?x?xf32, strided<[?, 1], offset: ?>>)
 func.func @embedding(%ids: !torch.vtensor<[],si32>, %w: !torch.vtensor<[?],ui8>) -> !torch.vtensor<[64],f32> {

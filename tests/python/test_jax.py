@@ -20,12 +20,15 @@ import contract
 import libqmm
 import libqmm.jax
 import libqmm.mlir
+from compiled import Compiled
 from contract import assert_same_bits, random_weights
+from libqmm import _c
 from libqmm.jax import quantized_embedding, quantized_matmul, quantized_matmul_grouped
 from libqmm.ops import OPS
 from libqmm.torch import QuantizedLinear
 
 ROOT = Path(__file__).parents[2]
+QMM_OPT = ROOT / "build" / "release" / "abi" / "mlir" / "qmm-opt"  # ./dev test builds it
 LHS_KINDS = ("f32", "s8", "s8_token")
 OFFSETS = ("symmetric", "zeros", "mins")
 N, K, GROUP = 20, 72, 32
@@ -244,20 +247,46 @@ def test_what_is_known_later_raises_through_xla(sentence):
 # ---- StableHLO -------------------------------------------------------------------------------------------------------
 
 
-def test_hand_written_calls_of_every_op():
+def hand_written():
+    """StableHLO with calls of every op, its arguments, and the results that the contract asks for."""
     packed, zeros = packed_and_weights(4, "zeros")
-    mins = random_weights(rng(), N, K, 4, GROUP, "mins")
-    symmetric = libqmm.Weights(zeros.codes, zeros.scales, bits=4, group=GROUP)
-    mins = libqmm.Weights(zeros.codes, zeros.scales, mins=mins.mins, bits=4, group=GROUP)
-    x, ids = random_x(2, 3, K), np.array([[0, 19], [7, 7]])
-    got = run_hlo(
-        (ROOT / "tests" / "custom_calls.mlir").read_text(),
-        *(x, packed, zeros.codes, zeros.scales, zeros.zeros, mins.mins, ids),
+    mins = random_weights(rng(), N, K, 4, GROUP, "mins").mins
+    forms = (
+        (zeros, "s8"),
+        (zeros, "s8_token"),
+        (libqmm.Weights(zeros.codes, zeros.scales, mins=mins, bits=4, group=GROUP), "f32"),
+        (libqmm.Weights(zeros.codes, zeros.scales, bits=4, group=GROUP), "f32"),
     )
-    want = [(zeros, "s8"), (zeros, "s8_token"), (mins, "f32"), (symmetric, "f32")]
-    for y, (weights, lhs) in zip(got, want, strict=False):
-        assert_same_bits(y, contract.matmul(x.reshape(6, K), weights, lhs).reshape(2, 3, N))
-    assert_same_bits(got[4], contract.dequantize(zeros)[ids])
+    x, ids = random_x(2, 3, K), np.array([[0, 19], [7, 7]])
+    x[0] *= np.float32(1e-38)  # denormals, which XLA flushes elsewhere
+    want = [contract.matmul(x.reshape(6, K), *form).reshape(2, 3, N) for form in forms]
+    arguments = x, packed, zeros.codes, zeros.scales, zeros.zeros, mins, ids
+    return (ROOT / "tests" / "custom_calls.mlir").read_text(), arguments, [*want, contract.dequantize(zeros)[ids]]
+
+
+def test_hand_written_calls_of_every_op():
+    text, arguments, want = hand_written()
+    for got, wanted in zip(run_hlo(text, *arguments), want, strict=True):
+        assert_same_bits(got, wanted)
+
+
+def test_our_own_passes_take_the_same_text(tmp_path):
+    text, arguments, want = hand_written()
+    text = text.replace("@main(", "@calls(").replace(
+        "tensor<2x2x72xf32>) {", "tensor<2x2x72xf32>) attributes {llvm.emit_c_interface} {"
+    )
+
+    def run(*command, **kwargs):
+        return subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, **kwargs).stdout
+
+    lowered = run(QMM_OPT, "--allow-unregistered-dialect", "--qmm-lower-to-llvm", input=text.encode())
+    (tmp_path / "calls.ll").write_bytes(run("mlir-translate-19", "--mlir-to-llvmir", input=lowered))
+    library = _c.library_path
+    run("clang-19", "-shared", "-fPIC", "calls.ll", str(library), f"-Wl,-rpath,{library.parent}", "-o", "calls.so")
+    tensors = [torch.from_numpy(argument) for argument in arguments]
+    results = [(torch.float32, wanted.ndim) for wanted in want]
+    for got, wanted in zip(Compiled(tmp_path / "calls.so").calls(results, *tensors), want, strict=True):
+        assert_same_bits(got.numpy(), wanted)
 
 
 def descriptor(**fields):

@@ -174,6 +174,29 @@ func.func @forward(%x: !torch.vtensor<[?,64],f32>, %packed: !torch.vtensor<[?],u
 }}"""
 
 
+def test_functions_that_call_each_other(tmp_path):
+    """Whatever calls an op with constant weights: in the end it is an entry."""
+    codes, scales = torch.full((8, 36), 0x5A, dtype=torch.uint8), torch.ones(8, 3, 1)
+    text = group_quant("[?,72],f32", 32, 4, codes, scales, scales, constant=True)
+    text = text.replace("@forward", "private @helper").replace("-> !torch.vtensor ", "-> !torch.vtensor<[?,8],f32> ")
+    text = text.replace("-> !torch.vtensor\n", "-> !torch.vtensor<[?,8],f32>\n").replace(
+        "return %y : !torch.vtensor", "return %y : !torch.vtensor<[?,8],f32>"
+    )
+    for name in ("one", "two"):
+        text += f"""
+func.func @{name}(%x: !torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32> {{
+  %y = func.call @helper(%x) : (!torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32>
+  return %y : !torch.vtensor<[?,8],f32>
+}}"""
+    libqmm.mlir.compile(parse(text), tmp_path / "model.so", max_embedded=0)
+    x = x_of(3, 72)
+    results = [getattr(Compiled(tmp_path / "model.so"), name)([F32_2D], x)[0] for name in ("one", "two")]
+    assert torch.equal(*results)
+    w = torch.tensor([0xA - 1.0, 0x5 - 1.0]).repeat(36).expand(8, 72)
+    torch.testing.assert_close(results[0], x @ w.T, rtol=1e-4, atol=1e-3)
+    assert (tmp_path / "model.packed").stat().st_size < 4096  # once
+
+
 def test_a_function_that_the_library_lacks_is_named(tmp_path):
     text = MATMUL.format(name="quantized.matmul.unknown", result="!torch.vtensor")
     missing = ", ".join(

@@ -206,6 +206,12 @@ int main(void) {{
         assert done.stdout == model(x, 5)[0].numpy().tobytes()
 
 
+def test_a_negative_size_is_refused(tmp_path):
+    program = torch.export.export(Canonical(weights_of()), (x_of(3, K),))
+    with pytest.raises(ValueError, match="max_embedded is -1; it must not be negative"):
+        libqmm.mlir.compile(program, tmp_path / "model.o", max_embedded=-1)
+
+
 def test_zeros_that_no_code_can_have_are_refused(tmp_path):
     model = Canonical(weights_of())
     model.zeros += 20

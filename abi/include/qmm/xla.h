@@ -30,7 +30,7 @@
  *
  *     %y = stablehlo.custom_call @qmm_matmul_packed(%x, %packed) {
  *       api_version = 4 : i32, backend_config = {lhs = "s8"}
- *     } : (tensor<5x64xf32>, tensor<1344xui8>) -> tensor<5x32xf32>
+ *     } : (tensor<5x64xf32>, tensor<1408xui8>) -> tensor<5x32xf32>
  *
  *   api_version = 3  untyped: backend_config is a string, the bytes of a qmm_xla_descriptor
  */

@@ -339,6 +339,8 @@ OPS = (
         requires_of_packed=Require(
             "rhs[0] == n and rhs[1] == k", "the packed weights are {rhs}; x {x} and n = {n} need [{n}, {k}]"
         ),
+        # Without an overload, in IR that is written by hand. PyTorch's own op of that name takes other operands, which
+        # are refused.
         aliases=("quantized.matmul",),
     ),
     Op(

@@ -83,6 +83,8 @@ def compile(
         raise FileNotFoundError(f"{output.parent} is not a folder")
     if cpu not in CPUS:
         raise ValueError(f"cpu is {cpu!r}; it must be one of {', '.join(map(repr, CPUS))}")
+    if max_embedded is not None and max_embedded < 0:
+        raise ValueError(f"max_embedded is {max_embedded}; it must not be negative")
     if isinstance(program, Module):
         module, entries = _functions(program)
     else:

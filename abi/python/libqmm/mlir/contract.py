@@ -45,7 +45,7 @@ def _legalize(module: Module, pipeline: str, kinds: tuple[str, ...], options: st
             names.add(name)
             if name in MLIR_NAMES:
                 operands_of(operation, MLIR_NAMES[name])
-    passes = f"{pipeline}{{{options} extra-library='{EXTRA_LIBRARY}'}}"
+    passes = f"inline, symbol-dce, {pipeline}{{{options} extra-library='{EXTRA_LIBRARY}'}}"
     try:
         pipelines.run(module, passes, "decomposing the program")
     except NotImplementedError as error:

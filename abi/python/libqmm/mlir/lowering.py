@@ -293,12 +293,13 @@ def _product(shape) -> int | None:
 
 def _wrapper(callee: str, specs: list[str], scalars: int) -> str:
     """Returns the declaration of an entry point and its wrapper, as MLIR text."""
-    # x may have any strides; all else has dense rows.
+    # x, and what is computed of it, may have any strides; all else has dense rows.
     strides = [
         "?, ?" if i == 0 and spec == _ROWS else {1: "1", 2: "?, 1"}[spec.count("?")] for i, spec in enumerate(specs)
     ]
     layouts = [f"strided<[{stride}], offset: ?>" for stride in strides]
     memrefs = [f"memref<{spec}, {layout}>" for spec, layout in zip(specs, layouts, strict=True)]
+    result = f"memref<{_ROWS}, strided<[{'?, ?' if specs[0] == _ROWS else '?, 1'}], offset: ?>>"
     numbers = [f"%s{i}" for i in range(scalars)]
     parameters = [
         *(
@@ -312,8 +313,8 @@ def _wrapper(callee: str, specs: list[str], scalars: int) -> str:
         f"  %m{i} = bufferization.to_buffer %t{i} read_only : tensor<{spec}> to {memref}"
         for i, (spec, memref) in enumerate(zip(specs, memrefs, strict=True))
     )
-    signature = ", ".join([*memrefs, *["i64"] * scalars, f"memref<{_ROWS}>"])
-    arguments = ", ".join([*(f"%m{i}" for i in range(len(specs))), *numbers, "%y"])
+    signature = ", ".join([*memrefs, *["i64"] * scalars, result])
+    arguments = ", ".join([*(f"%m{i}" for i in range(len(specs))), *numbers, "%m"])
     return f"""\
 func.func private @{callee}({signature}) attributes {{llvm.emit_c_interface}}
 func.func private @{callee}{_WRAPPER}({", ".join(parameters)}) -> tensor<{_ROWS}> {{
@@ -321,6 +322,7 @@ func.func private @{callee}{_WRAPPER}({", ".join(parameters)}) -> tensor<{_ROWS}
   %rows = tensor.dim %t0, %c0 : tensor<{specs[0]}>
 {buffers}
   %y = memref.alloc(%rows, %columns) {{alignment = 64 : i64}} : memref<{_ROWS}>
+  %m = memref.cast %y : memref<{_ROWS}> to {result}
   call @{callee}({arguments}) : ({signature}) -> ()
   %result = bufferization.to_tensor %y restrict writable : memref<{_ROWS}> to tensor<{_ROWS}>
   return %result : tensor<{_ROWS}>

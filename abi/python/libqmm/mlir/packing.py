@@ -163,7 +163,9 @@ class Blobs:
 
     def write(self, path: Path) -> None:
         """Writes the file."""
-        path.write_bytes(b"".join([self._header(), *self._file]))
+        with path.open("wb") as file:
+            for part in (self._header(), *self._file):
+                file.write(part)
 
     @property
     def has_file(self) -> bool:
@@ -181,7 +183,8 @@ class Blobs:
         symbols  of the functions to add, and of those they call
         file     the name of the file
         """
-        texts = [_FILE.format(name=file, length=len(file.encode()) + 1, header=_escape(self._header()))]
+        name = file.encode() + b"\0"
+        texts = [_FILE.format(name=_escape(name), length=len(name), header=_escape(self._header()))]
         called = {StringAttr(op.attributes["sym_name"]).value: op.operation for op in module.body.operations}
         for symbol, callee in symbols:
             entry = callee.removeprefix("_mlir_ciface_")
@@ -195,17 +198,13 @@ class Blobs:
                     operation.operation.detach_from_parent()
                     module.body.append(operation)
 
-    def functions(self) -> list[str]:
-        """Returns the functions that have blobs as arguments."""
-        return list(self._arguments)
-
 
 def _literal(type: Type, value: Attribute) -> Value:
     return Operation.create("torch.vtensor.literal", results=[type], attributes={"value": value}).result
 
 
 _FILE = """
-llvm.mlir.global internal constant @packed_file.name("{name}\\00") : !llvm.array<{length} x i8>
+llvm.mlir.global internal constant @packed_file.name("{name}") : !llvm.array<{length} x i8>
 llvm.mlir.global internal constant @packed_file.header("{header}") : !llvm.array<64 x i8>
 llvm.mlir.global internal @packed_file() : !llvm.struct<(i64, ptr, ptr, ptr)> {{
   %size = llvm.mlir.constant(32 : i64) : i64
@@ -241,7 +240,8 @@ llvm.func @{symbol}({parameters}){returned} {{
 """
 
 _DESCRIPTOR = """\
-  %b{i} = llvm.getelementptr %data[{offset}] : (!llvm.ptr) -> !llvm.ptr, i8
+  %o{i} = llvm.mlir.constant({offset} : i64) : i64
+  %b{i} = llvm.getelementptr %data[%o{i}] : (!llvm.ptr, i64) -> !llvm.ptr, i8
   %n{i} = llvm.mlir.constant({size} : i64) : i64
   %s{i}_0 = llvm.mlir.undef : {struct}
   %s{i}_1 = llvm.insertvalue %b{i}, %s{i}_0[0] : {struct}
