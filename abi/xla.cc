@@ -4,19 +4,17 @@
 // compiled code.
 #include "qmm/xla.h"
 
-#include <dlfcn.h>
-#include <link.h>
-
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
-#include "../runtime/arena.h"
 #include "../runtime/error.h"
 #include "memref.h"
 #include "report.h"
@@ -82,16 +80,6 @@ qmm_status run_rows_packed(const Matrix& ids, const Matrix& packed, const Matrix
 
 using ffi::Dtype;
 
-const char* name_of(Dtype dtype) {
-  constexpr const char* kNames[] = {
-      "invalid", "pred",   "s8",       "s16", "s32",   "s64",           "u8",         "u16",        "u32",
-      "u64",     "f16",    "f32",      "f64", "tuple", "opaque",        "c64",        "bf16",       "token",
-      "c128",    "f8e5m2", "f8e4m3fn", "s4",  "u4",    "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e4m3fnuz", "s2",
-      "u2",      "f8e4m3", "f8e3m4",   "s1",  "u1",    "f4e2m1fn",      "f8e8m0fnu"};
-  const auto number = static_cast<size_t>(dtype);
-  return number < std::size(kNames) ? kNames[number] : "of an unknown dtype";
-}
-
 // Text of a sentence, cut where it has no more room.
 class Text {
  public:
@@ -109,19 +97,41 @@ class Text {
   size_t size_ = 0;
 };
 
+void print(Text* text, Dtype dtype) {
+  constexpr struct {
+    Dtype dtype;
+    const char* name;
+  } kNames[] = {{Dtype::S8, "s8"},   {Dtype::S32, "s32"}, {Dtype::S64, "s64"},  {Dtype::U8, "u8"},
+                {Dtype::F16, "f16"}, {Dtype::F32, "f32"}, {Dtype::BF16, "bf16"}};
+  for (const auto& known : kNames)
+    if (known.dtype == dtype) return text->print("%s", known.name);
+  text->print("dtype %d", static_cast<int>(dtype));
+}
+
 // "f32 [2, 64]"
 Text describe(const ffi::Buffer& buffer) {
   Text text;
-  text.print("%s [", name_of(buffer.dtype));
+  print(&text, buffer.dtype);
+  text.print(" [");
   for (int64_t i = 0; i < buffer.rank; ++i) text.print(i == 0 ? "%" PRId64 : ", %" PRId64, buffer.extents[i]);
   text.print("]");
   return text;
 }
 
+using Dtypes = std::span<const Dtype>;
+constexpr Dtype kF32[] = {Dtype::F32}, kScales[] = {Dtype::F32, Dtype::F16, Dtype::BF16}, kU8[] = {Dtype::U8},
+                kS8[] = {Dtype::S8}, kBytes[] = {Dtype::S8, Dtype::U8}, kS64[] = {Dtype::S64};
+
 struct Rank {
   int64_t least, most;
 };
 constexpr int64_t kAny = INT64_MAX;
+
+// A tensor of a call, checked.
+struct Tensor {
+  ffi::Buffer buffer;
+  Matrix matrix;
+};
 
 // A call frame, whose parts are checked as they are asked for.
 class Call {
@@ -136,15 +146,14 @@ class Call {
     return QMM_OK;
   }
 
-  qmm_status operand(int64_t i, const char* name, std::initializer_list<Dtype> dtypes, Rank rank,
-                     ffi::Buffer* buffer) const {
-    return tensor(frame_.arguments, i, name, dtypes, rank, buffer);
+  qmm_status operand(int64_t i, const char* name, Dtypes dtypes, Rank rank, Tensor* operand) const {
+    return tensor(frame_.arguments, i, name, dtypes, rank, operand);
   }
 
   // Finds y: f32, of the first `leading` extents of `rows` and one more.
-  qmm_status result(const char* name, const ffi::Buffer& rows, int64_t leading, ffi::Buffer* buffer) const {
-    QMM_TRY(tensor(frame_.results, 0, "y", {Dtype::F32}, {0, kAny}, buffer));
-    const ffi::Buffer& y = *buffer;
+  qmm_status result(const char* name, const ffi::Buffer& rows, int64_t leading, Tensor* result) const {
+    QMM_TRY(tensor(frame_.results, 0, "y", kF32, {0, kAny}, result));
+    const ffi::Buffer& y = result->buffer;
     if (y.rank != leading + 1 || !std::equal(rows.extents, rows.extents + leading, y.extents))
       return fail(QMM_INVALID_ARGUMENT, "%s: %s is %s and y %s; y must have the extents of %s%s and one more",
                   function_, name, describe(rows).get(), describe(y).get(), name,
@@ -185,21 +194,38 @@ class Call {
  private:
   static int length(std::string_view text) { return static_cast<int>(std::min<size_t>(text.size(), 100)); }
 
-  qmm_status tensor(const ffi::Values& values, int64_t i, const char* name, std::initializer_list<Dtype> dtypes,
-                    Rank rank, ffi::Buffer* buffer) const {
+  qmm_status tensor(const ffi::Values& values, int64_t i, const char* name, Dtypes dtypes, Rank rank,
+                    Tensor* tensor) const {
     if (values.types[i] != ffi::kBuffer) return fail(QMM_INVALID_ARGUMENT, "%s: %s is no tensor", function_, name);
     const auto& b = *static_cast<const ffi::Buffer*>(values.values[i]);
     if (std::find(dtypes.begin(), dtypes.end(), b.dtype) == dtypes.end()) {
       Text allowed;
-      for (const Dtype& dtype : dtypes) allowed.print(&dtype == dtypes.begin() ? "%s" : " or %s", name_of(dtype));
+      for (const Dtype& dtype : dtypes) {
+        if (&dtype != dtypes.data()) allowed.print(" or ");
+        print(&allowed, dtype);
+      }
       return fail(QMM_INVALID_ARGUMENT, "%s: %s is %s; it must be %s", function_, name, describe(b).get(),
                   allowed.get());
     }
     if (b.rank < rank.least || b.rank > rank.most)
       return fail(QMM_INVALID_ARGUMENT, "%s: %s is %s; it must have %srank %" PRId64, function_, name,
                   describe(b).get(), rank.most == kAny ? "at least " : "", rank.least);
-    *buffer = b;
+    *tensor = {b, {b.data, 1, 1}};
+    if (!fold(b, &tensor->matrix))
+      return fail(QMM_INVALID_ARGUMENT, "%s: %s is %s; its extents must be 0 or more, and their product below 2^63",
+                  function_, name, describe(b).get());
     return QMM_OK;
+  }
+
+  // Folds all extents but the last. Returns false where that is no matrix.
+  static bool fold(const ffi::Buffer& buffer, Matrix* m) {
+    for (int64_t i = 0; i < buffer.rank; ++i) {
+      const int64_t extent = buffer.extents[i];
+      if (extent < 0 || __builtin_mul_overflow(m->rows, m->columns, &m->rows)) return false;
+      m->columns = extent;
+    }
+    int64_t size;  // of which what sees the tensor as one row makes use
+    return !__builtin_mul_overflow(m->rows, m->columns, &size);
   }
 
   qmm_status read_lhs(int type, const void* value, int64_t* lhs_kind) const {
@@ -231,76 +257,56 @@ class Call {
   const ffi::CallFrame& frame_;
 };
 
-Matrix fold(const ffi::Buffer& buffer) {
-  Matrix m = {buffer.data, 1, 1};
-  for (int64_t i = 0; i < buffer.rank; ++i) {
-    m.rows *= m.columns;
-    m.columns = buffer.extents[i];
-  }
-  return m;
-}
-
 qmm_status typed_matmul_packed(const Call& call) {
   int64_t lhs_kind = QMM_LHS_F32;
-  ffi::Buffer x = {}, packed = {}, y = {};
+  Tensor x = {}, packed = {}, y = {};
   QMM_TRY(call.attributes(&lhs_kind, nullptr, nullptr));
   QMM_TRY(call.check_counts(2));
-  QMM_TRY(call.operand(0, "x", {Dtype::F32}, {1, kAny}, &x));
-  QMM_TRY(call.operand(1, "packed", {Dtype::U8, Dtype::S8}, {1, 1}, &packed));
-  QMM_TRY(call.result("x", x, x.rank - 1, &y));
-  return run_matmul_packed(fold(x), fold(packed), lhs_kind, fold(y));
+  QMM_TRY(call.operand(0, "x", kF32, {1, kAny}, &x));
+  QMM_TRY(call.operand(1, "packed", kU8, {1, 1}, &packed));
+  QMM_TRY(call.result("x", x.buffer, x.buffer.rank - 1, &y));
+  return run_matmul_packed(x.matrix, packed.matrix, lhs_kind, y.matrix);
 }
 
 qmm_status typed_matmul_grouped(const Call& call) {
   int64_t lhs_kind = QMM_LHS_F32;
   Grouped w = {};
-  ffi::Buffer x = {}, codes = {}, scales = {}, zeros = {}, mins = {}, y = {};
+  Tensor x = {}, codes = {}, scales = {}, zeros = {}, mins = {}, y = {};
   QMM_TRY(call.attributes(&lhs_kind, &w.bits, &w.group));
   QMM_TRY(call.check_counts(5));
-  QMM_TRY(call.operand(0, "x", {Dtype::F32}, {1, kAny}, &x));
-  QMM_TRY(call.operand(1, "codes", {Dtype::U8, Dtype::S8}, {2, 2}, &codes));
-  QMM_TRY(call.operand(2, "scales", {Dtype::F32, Dtype::F16, Dtype::BF16}, {2, 2}, &scales));
+  QMM_TRY(call.operand(0, "x", kF32, {1, kAny}, &x));
+  QMM_TRY(call.operand(1, "codes", w.bits == 4 ? Dtypes(kU8) : kBytes, {2, 2}, &codes));
+  QMM_TRY(call.operand(2, "scales", kScales, {2, 2}, &scales));
   // 8-bit zeros must say that they are signed: an unsigned 128 would be taken for -128.
-  QMM_TRY(w.bits == 4 ? call.operand(3, "zeros", {Dtype::S8, Dtype::U8}, {2, 2}, &zeros)
-                      : call.operand(3, "zeros", {Dtype::S8}, {2, 2}, &zeros));
-  QMM_TRY(call.operand(4, "mins", {scales.dtype}, {2, 2}, &mins));
-  QMM_TRY(call.result("x", x, x.rank - 1, &y));
-  w.scale_dtype = scales.dtype == Dtype::F32 ? QMM_F32 : scales.dtype == Dtype::F16 ? QMM_F16 : QMM_BF16;
-  w.codes = fold(codes);
-  w.scales = fold(scales);
-  w.zeros = fold(zeros);
-  w.mins = fold(mins);
-  return run_matmul_grouped(fold(x), w, lhs_kind, fold(y));
+  QMM_TRY(call.operand(3, "zeros", w.bits == 4 ? Dtypes(kBytes) : kS8, {2, 2}, &zeros));
+  const Dtype scale = scales.buffer.dtype;
+  QMM_TRY(call.operand(4, "mins", {&scale, 1}, {2, 2}, &mins));
+  QMM_TRY(call.result("x", x.buffer, x.buffer.rank - 1, &y));
+  w.scale_dtype = scale == Dtype::F32 ? QMM_F32 : scale == Dtype::F16 ? QMM_F16 : QMM_BF16;
+  w.codes = codes.matrix;
+  w.scales = scales.matrix;
+  w.zeros = zeros.matrix;
+  w.mins = mins.matrix;
+  return run_matmul_grouped(x.matrix, w, lhs_kind, y.matrix);
 }
 
 qmm_status typed_rows_packed(const Call& call) {
-  ffi::Buffer ids = {}, packed = {}, y = {};
+  Tensor ids = {}, packed = {}, y = {};
   QMM_TRY(call.attributes(nullptr, nullptr, nullptr));
   QMM_TRY(call.check_counts(2));
-  QMM_TRY(call.operand(0, "ids", {Dtype::S64, Dtype::S32}, {0, kAny}, &ids));
-  QMM_TRY(call.operand(1, "packed", {Dtype::U8, Dtype::S8}, {1, 1}, &packed));
-  QMM_TRY(call.result("ids", ids, ids.rank, &y));
-  const Matrix given = fold(ids);
-  if (ids.dtype == Dtype::S64) return run_rows_packed(given, fold(packed), fold(y));
-  const int64_t count = given.rows * given.columns;
-  const size_t size = static_cast<size_t>(count) * sizeof(int64_t);
-  const Arena arena(size);
-  auto* const widened = static_cast<int64_t*>(arena.memory());
-  if (widened == nullptr && size != 0)
-    return fail(QMM_OUT_OF_MEMORY, "%s: no memory for %zu bytes of scratch", kRowsPacked, size);
-  std::copy_n(static_cast<const int32_t*>(given.data), count, widened);
-  return run_rows_packed({widened, 1, count}, fold(packed), fold(y));
+  QMM_TRY(call.operand(0, "ids", kS64, {0, kAny}, &ids));
+  QMM_TRY(call.operand(1, "packed", kU8, {1, 1}, &packed));
+  QMM_TRY(call.result("ids", ids.buffer, ids.buffer.rank, &y));
+  return run_rows_packed(ids.matrix, packed.matrix, y.matrix);
 }
 
-// Answers the question for the handler's version with the newest that both sides know, or else with its own, for XLA to
-// refuse.
+// Answers the question for the handler's version: XLA refuses one that is newer than its own.
 bool answer_metadata(const ffi::CallFrame& frame) {
   for (ffi::Extension* e = frame.extensions; e != nullptr; e = e->next)
     if (e->type == ffi::kMetadataExtension) {
-      const ffi::ApiVersion& theirs = frame.api->version;
       ffi::Metadata& metadata = *reinterpret_cast<ffi::MetadataExtension*>(e)->metadata;
       metadata.version.major = ffi::kMajor;
-      metadata.version.minor = theirs.major == ffi::kMajor ? std::min(theirs.minor, ffi::kMinor) : ffi::kMinor;
+      metadata.version.minor = ffi::kMinor;
       metadata.traits = 0;
       return true;
     }
@@ -318,9 +324,13 @@ XLA_FFI_Error* run_typed(const char* function, qmm_status (*run)(const Call&), X
   const bool has_fields = frame.struct_size >= sizeof frame;
   if (has_fields && answer_metadata(frame)) return nullptr;
   // Of another interface nothing is known, not even how to say so.
-  if (!has_fields || frame.api->version.major != ffi::kMajor || frame.api->struct_size < sizeof *frame.api) {
-    report(fail(QMM_UNSUPPORTED, "%s: a call frame of %zu bytes, API version %d; XLA's FFI of version 0 has %zu bytes",
-                function, frame.struct_size, has_fields ? frame.api->version.major : -1, sizeof frame));
+  const ffi::ApiVersion none = {0, nullptr, -1, -1}, &version = has_fields ? frame.api->version : none;
+  if (version.major != ffi::kMajor || version.minor < ffi::kMinor || frame.api->struct_size < sizeof *frame.api) {
+    report(fail(QMM_UNSUPPORTED,
+                "%s: a call frame of %zu bytes, XLA's FFI of version %d.%d with %zu bytes; it takes frames of %zu "
+                "bytes, version %d.%d or later with %zu bytes",
+                function, frame.struct_size, version.major, version.minor, has_fields ? frame.api->struct_size : 0,
+                sizeof frame, ffi::kMajor, ffi::kMinor, sizeof *frame.api));
     return nullptr;
   }
   const qmm_status status =
@@ -409,43 +419,14 @@ qmm_status opaque_rows_packed(void* out, const void** in, const char* opaque, si
   return run_rows_packed({in[0], 1, d.m}, {in[1], 1, d.packed_size}, {out, d.m, d.k});
 }
 
-// Makes `status` a failure. `caller` is an address of the code that made the status.
-bool set_failure(XlaCustomCallStatus_* status, const void* caller, const char* sentence) {
-  Dl_info info;
-  void* found = nullptr;
-  if (status == nullptr || dladdr1(caller, &info, &found, RTLD_DL_LINKMAP) == 0) return false;
-  const char* const name = static_cast<const link_map*>(found)->l_name;  // "" is the program itself
-  void* const library = dlopen(*name == '\0' ? nullptr : name, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return false;
+std::atomic<qmm_xla_status_setter*> status_setter;
 
-  // Both are looked up in that library and in what it needs: what else the process holds says nothing of it.
-  using SetFailure = void(XlaCustomCallStatus_*, const char* message, size_t size);
-  auto* const set = reinterpret_cast<SetFailure*>(dlsym(library, "XlaCustomCallStatusSetFailure"));
-  // std::string::string(const char*, const allocator&)
-  using Construct = void(void* string, const char* text, const void* allocator);
-  auto* const construct =
-      reinterpret_cast<Construct*>(dlsym(library, "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEC1EPKcRKS3_"));
-  dlclose(library);
-
-  // libstdc++'s std::optional<std::string>: the string, then whether it is there. An XLA that uses it makes it empty.
-  struct Optional {
-    alignas(8) char string[32];
-    unsigned char engaged;
-  };
-  if (set != nullptr) {
-    set(status, sentence, std::strlen(sentence));
-  } else if (auto* const message = reinterpret_cast<Optional*>(status); construct != nullptr && message->engaged == 0) {
-    const char allocator = 0;  // std::allocator<char>, which is empty
-    construct(message->string, sentence, &allocator);
-    message->engaged = 1;
-  } else {
-    return false;
-  }
-  return true;
-}
-
-void finish_untyped(qmm_status result, XlaCustomCallStatus_* status, const void* caller) {
-  if (result != QMM_OK && !set_failure(status, caller, qmm_last_error())) report(result);
+void finish_untyped(qmm_status result, XlaCustomCallStatus_* status) {
+  if (result == QMM_OK) return;
+  qmm_xla_status_setter* const set = status_setter.load(std::memory_order_acquire);
+  if (set == nullptr || status == nullptr) return report(result);
+  const char* const sentence = qmm_last_error();
+  set(status, sentence, std::strlen(sentence));
 }
 
 }  // namespace
@@ -463,17 +444,21 @@ XLA_FFI_Error* qmm_xla_ffi_rows_packed(XLA_FFI_CallFrame* frame) {
   return qmm::run_typed(qmm::kRowsPacked, qmm::typed_rows_packed, frame);
 }
 
+void qmm_xla_set_status_setter(qmm_xla_status_setter* setter) {
+  qmm::status_setter.store(setter, std::memory_order_release);
+}
+
 void qmm_xla_opaque_matmul_packed(void* out, const void** in, const char* opaque, size_t opaque_len,
                                   XlaCustomCallStatus_* status) {
-  qmm::finish_untyped(qmm::opaque_matmul_packed(out, in, opaque, opaque_len), status, __builtin_return_address(0));
+  qmm::finish_untyped(qmm::opaque_matmul_packed(out, in, opaque, opaque_len), status);
 }
 
 void qmm_xla_opaque_matmul_grouped(void* out, const void** in, const char* opaque, size_t opaque_len,
                                    XlaCustomCallStatus_* status) {
-  qmm::finish_untyped(qmm::opaque_matmul_grouped(out, in, opaque, opaque_len), status, __builtin_return_address(0));
+  qmm::finish_untyped(qmm::opaque_matmul_grouped(out, in, opaque, opaque_len), status);
 }
 
 void qmm_xla_opaque_rows_packed(void* out, const void** in, const char* opaque, size_t opaque_len,
                                 XlaCustomCallStatus_* status) {
-  qmm::finish_untyped(qmm::opaque_rows_packed(out, in, opaque, opaque_len), status, __builtin_return_address(0));
+  qmm::finish_untyped(qmm::opaque_rows_packed(out, in, opaque, opaque_len), status);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What XLA's CPU client passes to a typed handler: the binary interface of its FFI, version 0.1 and up, as far as it is
+// What XLA's CPU client passes to a typed handler: the binary interface of its FFI, version 0.3 and up, as far as it is
 // used here. Each struct starts with its size, and later versions append; the first field not here is `future`, by
 // which a handler would go on after it returns. tests/python/xla_layout.cc compares all of it with the header of
 // jaxlib.
@@ -14,7 +14,7 @@ struct XLA_FFI_Error;  // made by XLA, freed by XLA
 namespace qmm::ffi {
 
 constexpr int kMajor = 0;
-constexpr int kMinor = 3;  // the newest that was compared
+constexpr int kMinor = 3;  // the one that was compared
 
 struct Extension {
   size_t struct_size;

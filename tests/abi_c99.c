@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /*
- * A C99 program that knows qmm.h alone: quantizes weights, packs them, and multiplies by them in every way. Also the
- * program that tests/install builds against the installed package.
+ * A C99 program that knows the public headers alone: quantizes weights, packs them, and multiplies by them in every
+ * way. Also the program that tests/install builds against the installed package.
  */
 #include <math.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "qmm/qmm.h"
+#include "qmm/xla.h"
 
 enum { M = 3, N = 37, K = 64, GROUP = 32, G = K / GROUP };
 
@@ -20,6 +21,15 @@ static void check(qmm_status status, const char* what) {
   if (status == QMM_OK) return;
   fprintf(stderr, "%s: %s: %s\n", what, qmm_status_name(status), qmm_last_error());
   exit(1);
+}
+
+/* What this program has for the status of a custom call. */
+struct XlaCustomCallStatus_ {
+  char message[200];
+};
+
+static void set_failure(struct XlaCustomCallStatus_* status, const char* message, size_t size) {
+  if (size < sizeof status->message) memcpy(status->message, message, size);
 }
 
 /* y against the f32 product; the tolerance covers codes of 4 and 8 bits. */
@@ -39,6 +49,8 @@ int main(void) {
   qmm_rhs rhs;
   qmm_matmul_args args;
   const int64_t ids[1] = {N - 1};
+  const void* operands[2] = {x, NULL};
+  struct XlaCustomCallStatus_ status;
   const char* kernel;
   size_t packed_size, lhs_size, scratch_size;
   void *packed, *lhs, *scratch;
@@ -111,6 +123,11 @@ int main(void) {
 
   if (qmm_matmul(NULL) != QMM_INVALID_ARGUMENT) return 1;
   printf("an error: %s\n", qmm_last_error());
+  memset(&status, 0, sizeof status);
+  qmm_xla_set_status_setter(set_failure);
+  qmm_xla_opaque_matmul_packed(y, operands, "hello", 5, &status);
+  if (strcmp(status.message, qmm_last_error()) != 0) return 1;
+  printf("an error of a custom call: %s\n", status.message);
   free(packed);
   return 0;
 }

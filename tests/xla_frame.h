@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Typed calls as XLA makes them: a call frame of tensors and attributes, and an error that comes back.
+// Calls as XLA makes them: typed ones, a call frame of tensors and attributes, and an error that comes back; and what
+// an untyped one has for a status.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,6 +18,10 @@ struct XLA_FFI_Error {
   std::string message;
 };
 
+struct XlaCustomCallStatus_ {
+  std::optional<std::string> message;
+};
+
 namespace qmm::test {
 
 using ffi::Dtype;
@@ -27,6 +32,10 @@ inline XLA_FFI_Error* create_error(ffi::ErrorCreateArgs* args) {
   // What XLA itself asks for: the struct up to its last field, without padding.
   EXPECT_GE(args->struct_size, offsetof(ffi::ErrorCreateArgs, code) + sizeof args->code);
   return new XLA_FFI_Error{args->code, args->message};
+}
+
+inline void set_failure(XlaCustomCallStatus_* status, const char* message, size_t size) {
+  status->message.emplace(message, size);
 }
 
 struct Tensor {
@@ -54,7 +63,7 @@ struct Frame {
   std::vector<Attribute> attributes;
   Stage stage = Stage::Execute;
   ffi::ApiVersion version = {sizeof(ffi::ApiVersion), nullptr, ffi::kMajor, ffi::kMinor};
-  size_t size = sizeof(ffi::CallFrame);
+  size_t size = sizeof(ffi::CallFrame), api_size = sizeof(ffi::Api);
   ffi::Extension* extensions = nullptr;
   int value_type = ffi::kBuffer;
 
@@ -92,7 +101,7 @@ struct Frame {
       name_pointers.push_back(&names[i]);
       values.push_back(types[i] == ffi::kString ? static_cast<void*>(&texts[i]) : &scalars[i]);
     }
-    const ffi::Api api = {sizeof api, nullptr, version, nullptr, create_error};
+    const ffi::Api api = {api_size, nullptr, version, nullptr, create_error};
     ffi::CallFrame frame = {size,
                             extensions,
                             &api,

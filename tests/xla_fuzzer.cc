@@ -132,21 +132,25 @@ void fuzz_descriptor(Input& input) {
   for (const Bytes& operand : operands) in.push_back(operand.get());
   constexpr decltype(&qmm_xla_opaque_matmul_packed) kTargets[] = {
       qmm_xla_opaque_matmul_packed, qmm_xla_opaque_matmul_grouped, qmm_xla_opaque_rows_packed};
-  std::optional<std::string> message;
-  kTargets[target](y.get(), in.data(), reinterpret_cast<const char*>(opaque.get()), length,
-                   reinterpret_cast<XlaCustomCallStatus_*>(&message));
-  if (message && message->rfind("qmm_", 0) != 0) std::abort();
+  XlaCustomCallStatus_ status;
+  kTargets[target](y.get(), in.data(), reinterpret_cast<const char*>(opaque.get()), length, &status);
+  if (status.message && status.message->rfind("qmm_", 0) != 0) std::abort();
 }
 
-size_t size_of(Dtype dtype) {
+// Bytes of a tensor: none where its extents are such as no tensor has, so that it must be refused unread.
+size_t size_of(Dtype dtype, const std::vector<int64_t>& extents) {
+  int64_t elements = 1;
+  for (const int64_t extent : extents)
+    if (extent < 0 || __builtin_mul_overflow(elements, extent, &elements)) return 0;
+  const auto count = static_cast<uint64_t>(elements);
   switch (dtype) {
     case Dtype::S8:
-    case Dtype::U8: return 1;
+    case Dtype::U8: return product({count});
     case Dtype::F16:
-    case Dtype::BF16: return 2;
+    case Dtype::BF16: return product({count, 2});
     case Dtype::F32:
-    case Dtype::S32: return 4;
-    default: return 8;
+    case Dtype::S32: return product({count, 4});
+    default: return product({count, 8});
   }
 }
 
@@ -170,21 +174,26 @@ void fuzz_frame(Input& input) {
     if (changes()) extents.push_back(input.take() % 4);
     if (changes() && !extents.empty()) extents.pop_back();
     if (changes() && !extents.empty()) extents[input.take() % extents.size()] = input.take() % 70;
-    size_t size = size_of(dtype);
-    for (const int64_t extent : extents) size = product({size, static_cast<uint64_t>(extent)});
+    const size_t size = size_of(dtype, extents);
     memory.push_back(allocate(input, size, &possible));
     if (possible) std::copy_n(content.begin(), std::min(content.size(), size), memory.back().get());
     if (!changes()) to.push_back({dtype, memory.back().get(), extents});
   };
   const Dtype scale = d.scale_dtype == QMM_F32 ? Dtype::F32 : d.scale_dtype == QMM_F16 ? Dtype::F16 : Dtype::BF16;
+  // Extents that x or ids, and y, begin with.
+  std::vector<int64_t> leading = {1, m};
+  if (changes())
+    for (int64_t& extent : leading)
+      extent = static_cast<int64_t>((input.take() % 4 == 0 ? ~uint64_t(0) : 1) << input.take() % 64);
+  const auto led = [&](int64_t last) { return std::vector<int64_t>{leading[0], leading[1], last}; };
   std::vector<uint8_t> ids(static_cast<size_t>(m) * 8);
   for (size_t i = 0; i < ids.size(); i += 4) ids[i] = i % 8 == 0 ? input.take() : 0;
   if (target == 2)
-    add(frame.operands, changes() ? Dtype::S32 : Dtype::S64, {m}, ids);
+    add(frame.operands, Dtype::S64, leading, ids);
   else
-    add(frame.operands, Dtype::F32, {1, m, d.k});
+    add(frame.operands, Dtype::F32, led(d.k));
   if (target == 1) {
-    add(frame.operands, changes() ? Dtype::U8 : Dtype::S8, {d.n, (d.k * d.bits + 7) / 8});
+    add(frame.operands, changes() ? Dtype::S8 : Dtype::U8, {d.n, (d.k * d.bits + 7) / 8});
     add(frame.operands, scale, {d.n, groups});
     add(frame.operands, Dtype::S8, {d.offset == QMM_ZEROS ? d.n : 0, groups});
     add(frame.operands, scale, {d.offset == QMM_MINS ? d.n : 0, groups});
@@ -193,10 +202,7 @@ void fuzz_frame(Input& input) {
   } else {
     add(frame.operands, Dtype::U8, {static_cast<int64_t>(packed.size())}, packed);
   }
-  if (target == 2)
-    add(frame.results, Dtype::F32, {m, d.k});
-  else
-    add(frame.results, Dtype::F32, {1, m, d.n});
+  add(frame.results, Dtype::F32, led(target == 2 ? d.k : d.n));
   constexpr const char* kTexts[] = {"f32", "s8", "s8_token", "", "lhs", "bits", "s8_tokens"};
   if (target != 2 && !changes()) frame.attributes.emplace_back("lhs", kTexts[input.take() % 3]);
   if (changes()) frame.attributes.emplace_back(kTexts[input.take() % 7], kTexts[input.take() % 7]);
@@ -205,6 +211,14 @@ void fuzz_frame(Input& input) {
     if (changes()) attribute.dtype = static_cast<Dtype>(input.take() % 8);
     if (attribute.type == ffi::kScalar && attribute.text.empty() && changes()) attribute.s64 = input.take<int64_t>();
   }
+  ffi::Metadata metadata = {};
+  ffi::MetadataExtension asks = {{sizeof asks, ffi::kMetadataExtension, nullptr}, &metadata};
+  ffi::Extension other = {sizeof other, input.take(), changes() ? &asks.base : nullptr};
+  if (changes() && other.type != ffi::kMetadataExtension) frame.extensions = &other;
+  if (changes()) frame.size = input.take() % 4 * sizeof(ffi::CallFrame) / 2;
+  if (changes()) frame.api_size = input.take() % 4 * sizeof(ffi::Api) / 2;
+  if (changes()) frame.version.major = input.take() % 3 - 1;
+  if (changes()) frame.version.minor = input.take() % 6 - 1;
   if (changes()) frame.stage = static_cast<Stage>(input.take() % 5);
   if (changes()) frame.value_type = input.take() % 3;
   if (!possible) return;
@@ -215,6 +229,13 @@ void fuzz_frame(Input& input) {
 
 }  // namespace
 }  // namespace qmm::test
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  qmm_xla_set_status_setter(qmm::test::set_failure);
+  // Of call frames of another interface it hears, and would abort.
+  qmm_set_error_handler([](void*, qmm_status, const char*) {}, nullptr);
+  return 0;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   qmm::test::Input input(data, size);

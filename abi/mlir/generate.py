@@ -23,7 +23,7 @@ from ops import DTYPES, OPS, REQUIRED, Choice, Int, Op, Tensor  # noqa: E402
 _HEADER = "{comment} SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n{comment}\n{comment} {text}\n"
 _WRITTEN = "Written by `./dev generate` from abi/python/libqmm/ops.py."
 _COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-_SCALAR_TYPES = {"u8": 0, "i8": 1, "i64": 4, "f16": 5, "f32": 6, "bf16": 15}  # torch.ScalarType
+_SCALAR_TYPES = {"u8": 0, "i8": 1, "i32": 3, "i64": 4, "f16": 5, "f32": 6, "bf16": 15}  # torch.ScalarType
 
 
 def _parse(expression: str) -> ast.expr:

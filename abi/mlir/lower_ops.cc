@@ -378,7 +378,7 @@ Value cast(OpBuilder& builder, mlir::Location at, Value value, Type type) {
   return builder.create(state)->getResult(0);
 }
 
-// Converts floats, element by element.
+// Converts floats, or widens integers, element by element.
 Value convert(OpBuilder& builder, mlir::Location at, Value value, Type element) {
   const auto type = llvm::cast<RankedTensorType>(value.getType());
   if (type.getElementType() == element) return value;
@@ -389,13 +389,14 @@ Value convert(OpBuilder& builder, mlir::Location at, Value value, Type element) 
   const SmallVector<mlir::utils::IteratorType> loops(static_cast<size_t>(type.getRank()),
                                                      mlir::utils::IteratorType::parallel);
   return builder
-      .create<mlir::linalg::GenericOp>(at, empty.getType(), value, empty, maps, loops,
-                                       [&](OpBuilder& body, mlir::Location, mlir::ValueRange in) {
-                                         const Value out =
-                                             widens ? Value(body.create<mlir::arith::ExtFOp>(at, element, in[0]))
-                                                    : Value(body.create<mlir::arith::TruncFOp>(at, element, in[0]));
-                                         body.create<mlir::linalg::YieldOp>(at, out);
-                                       })
+      .create<mlir::linalg::GenericOp>(
+          at, empty.getType(), value, empty, maps, loops,
+          [&](OpBuilder& body, mlir::Location, mlir::ValueRange in) {
+            const Value out = element.isInteger() ? Value(body.create<mlir::arith::ExtSIOp>(at, element, in[0]))
+                              : widens            ? Value(body.create<mlir::arith::ExtFOp>(at, element, in[0]))
+                                                  : Value(body.create<mlir::arith::TruncFOp>(at, element, in[0]));
+            body.create<mlir::linalg::YieldOp>(at, out);
+          })
       .getResult(0);
 }
 

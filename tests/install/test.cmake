@@ -23,13 +23,20 @@ find_program(pkg_config pkg-config REQUIRED)
 file(GLOB_RECURSE pc ${prefix}/libqmm.pc)
 cmake_path(GET pc PARENT_PATH pc_dir)
 set(ENV{PKG_CONFIG_PATH} ${pc_dir})
-execute_process(COMMAND ${pkg_config} --cflags --libs libqmm OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
-separate_arguments(flags UNIX_COMMAND "${flags}")
+# Compiles the consumer with what pkg-config says.
+function(compile_by_pkg_config name pkg_config_option)
+  execute_process(COMMAND ${pkg_config} ${pkg_config_option} --cflags --libs libqmm
+    OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  run(${compiler} -std=c99 ${CMAKE_CURRENT_LIST_DIR}/../abi_c99.c -o ${dir}/${name} ${ARGN} ${flags} -lm)
+endfunction()
 execute_process(COMMAND ${pkg_config} --variable=libdir libqmm OUTPUT_VARIABLE libdir
   OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-run(${compiler} -std=c99 ${CMAKE_CURRENT_LIST_DIR}/../abi_c99.c -o ${dir}/consumer_pc ${flags} -lm)
+compile_by_pkg_config(consumer_pc "")
 set(ENV{LD_LIBRARY_PATH} ${libdir})
 run(${dir}/consumer_pc)
+compile_by_pkg_config(consumer_pc_static --static -static)
+run(${dir}/consumer_pc_static)
 
 # The example of examples/mlir, with the compiler of models that was installed.
 if(mlir)

@@ -58,10 +58,10 @@ func.func @not_a_value(%x: !torch.tensor, %w: !torch.vtensor<[?],ui8>, %n: i64, 
 
 // -----
 
-func.func @dtype(%ids: !torch.vtensor<[3],si32>, %w: !torch.vtensor<[?],ui8>) {
+func.func @dtype(%ids: !torch.vtensor<[3],si16>, %w: !torch.vtensor<[?],ui8>) {
   %k = "torch.constant.int"() <{value = 64 : i64}> : () -> !torch.int
-  // expected-error @below {{quantized::embedding.packed: ids is i32; it must be i64}}
-  %0 = "torch.operator"(%ids, %w, %k) <{name = "torch.quantized.embedding.packed"}> : (!torch.vtensor<[3],si32>, !torch.vtensor<[?],ui8>, !torch.int) -> !torch.vtensor<[3,64],f32>
+  // expected-error @below {{quantized::embedding.packed: ids is i16; it must be i64 or i32}}
+  %0 = "torch.operator"(%ids, %w, %k) <{name = "torch.quantized.embedding.packed"}> : (!torch.vtensor<[3],si16>, !torch.vtensor<[?],ui8>, !torch.int) -> !torch.vtensor<[3,64],f32>
   return
 }
 

@@ -81,15 +81,16 @@ func.func @grouped(%x: !torch.vtensor<[3,64],f16>, %codes: !torch.vtensor<[?,32]
 
 // -----
 
-// Rows of weights: dense rows of the result, ids of any rank.
+// Rows of weights: dense rows of the result, ids of any rank, widened.
 // CHECK-LABEL: @embedding
+// CHECK: arith.extsi %{{.*}} : i32 to i64
 // CHECK: tensor.expand_shape %{{.*}} [] output_shape [1] : tensor<i64> into tensor<1xi64>
 // CHECK: call @qmm_rows_packed.tensors(%{{.*}}) : (tensor<?xi64>, tensor<?xi8>, index) -> tensor<?x?xf32>
 // CHECK: tensor.collapse_shape %{{.*}} {{\[\[}}0, 1]] : tensor<1x64xf32> into tensor<64xf32>
 // CHECK: func.func private @qmm_rows_packed(memref<?xi64, strided<[1], offset: ?>>, memref<?xi8, strided<[1], offset: ?>>, memref<?x?xf32, strided<[?, 1], offset: ?>>)
-func.func @embedding(%ids: !torch.vtensor<[],si64>, %w: !torch.vtensor<[?],ui8>) -> !torch.vtensor<[64],f32> {
+func.func @embedding(%ids: !torch.vtensor<[],si32>, %w: !torch.vtensor<[?],ui8>) -> !torch.vtensor<[64],f32> {
   %k = "torch.constant.int"() <{value = 64 : i64}> : () -> !torch.int
-  %0 = "torch.operator"(%ids, %w, %k) <{name = "torch.quantized.embedding.packed"}> : (!torch.vtensor<[],si64>, !torch.vtensor<[?],ui8>, !torch.int) -> !torch.vtensor<[64],f32>
+  %0 = "torch.operator"(%ids, %w, %k) <{name = "torch.quantized.embedding.packed"}> : (!torch.vtensor<[],si32>, !torch.vtensor<[?],ui8>, !torch.int) -> !torch.vtensor<[64],f32>
   return %0 : !torch.vtensor<[64],f32>
 }
 

@@ -5,6 +5,7 @@ import itertools
 import re
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -23,6 +24,7 @@ from compiled import Compiled
 from contract import assert_same_bits, random_weights
 from libqmm import _c
 from libqmm.jax import quantized_embedding, quantized_matmul, quantized_matmul_grouped
+from libqmm.ops import OPS
 from libqmm.torch import QuantizedLinear
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +86,15 @@ def test_the_bits_of_the_contract(bits, offset, scale_dtype):
         assert_same_bits(np.asarray(quantized_matmul_grouped(x, **canonical(weights), lhs=lhs)), want)
     ids = np.array([[0, N - 1], [7, 7]], np.int32)
     assert_same_bits(np.asarray(quantized_embedding(ids, packed, K)), contract.dequantize(weights)[ids])
+
+
+def test_eager_calls_are_traced_once():
+    packed, _ = packed_and_weights()
+    call = libqmm.jax._custom_call("quantized::matmul.packed", N, (("lhs", "s8"),))
+    call.clear_cache()
+    for _ in range(3):
+        quantized_matmul(random_x(2, K), packed, N, "s8")
+    assert call._cache_size() == 1
 
 
 def test_jit_of_a_model():
@@ -193,7 +204,7 @@ AT_TRACE = {
     "packed [1791]: qmm_rhs_open": lambda: quantized_matmul(X, PACKED[:-1], N),
     "lhs is 's9'; it must be one of": lambda: quantized_matmul(X, PACKED, N, "s9"),
     "n is -1": lambda: quantized_matmul(X, PACKED, -1),
-    "ids is float32; it must be int64": lambda: quantized_embedding(X, PACKED, K),
+    "ids is float32; it must be int64 or int32": lambda: quantized_embedding(X, PACKED, K),
     "k is 71; the packed weights are [20, 72]": lambda: quantized_embedding(np.array([1]), PACKED, 71),
     "bits is 5": lambda: quantized_matmul_grouped(X, **{**canonical(WEIGHTS), "bits": 5}),
     "scales [20, 3] must be [20, 5]": lambda: quantized_matmul_grouped(X, **{**canonical(WEIGHTS), "group": 16}),
@@ -220,6 +231,9 @@ AT_RUN = {
         lambda p: quantized_matmul(X, p, 21)
     )(PACKED),
     "qmm_dequantize_rows: ids[1] is 20; W has 20 rows": lambda: quantized_embedding(np.array([0, 20]), PACKED, K),
+    "qmm_dequantize_rows: ids[0] is 4294967299; W has 20 rows": lambda: quantized_embedding(
+        np.array([2**32 + 3]), PACKED, K
+    ),
     "INVALID_ARGUMENT: qmm_rhs_open": lambda: jax.jit(lambda p: quantized_matmul(X, p, N))(PACKED[1:]),
 }
 
@@ -364,10 +378,34 @@ def test_bad_descriptors_raise_through_the_status(sentence):
     assert_same_bits(run_hlo(good, X, PACKED)[0], libqmm.matmul(X, PACKED))
 
 
+def test_untyped_calls_are_offered_only_where_their_status_is_known():
+    good = untyped(
+        "qmm_matmul_packed",
+        descriptor(m=2, n=N, k=K, packed_size=SIZE),
+        (f"2x{K}xf32", f"{SIZE}xui8"),
+        f"2x{N}xf32",
+    )
+    program = f"""
+import jax
+from jax.extend import backend
+from jaxlib import version, xla_client
+version.__version__ = "0.10.3"
+import libqmm.jax
+client = backend.get_backend("cpu")
+devices = xla_client.DeviceList((client.local_devices()[0],))
+try:
+    client.compile_and_load({good!r}, devices, xla_client.CompileOptions())
+except jax.errors.JaxRuntimeError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert re.search("(?i)no registered implementation.* qmm_matmul_packed", run.stdout), run.stdout
+
+
 BAD_TYPED = {
     "x is f16 [2, 72]; it must be f32": ("2x72xf16", "1792xui8", "2x20xf32", '{lhs = "s8"}'),
     "x is f32 []; it must have at least rank 1": ("f32", "1792xui8", "20xf32", '{lhs = "s8"}'),
-    "packed is f32 [448]; it must be u8 or s8": ("2x72xf32", "448xf32", "2x20xf32", '{lhs = "s8"}'),
+    "packed is f32 [448]; it must be u8": ("2x72xf32", "448xf32", "2x20xf32", '{lhs = "s8"}'),
     "x is f32 [2, 72] and y f32 [40]; y must have the extents of x but the last": (
         "2x72xf32",
         "1792xui8",
@@ -395,6 +433,50 @@ def test_bad_typed_calls_raise_through_xla(sentence):
         run_hlo(text, zeros(x), zeros(packed))
 
 
+DTYPES = {**libqmm.jax._DTYPES, "f64": np.float64}
+
+
+@pytest.mark.parametrize(("op", "bits"), [(OPS[0], 4), (OPS[1], 4), (OPS[1], 8), (OPS[2], 4)])
+def test_typed_calls_take_the_dtypes_of_the_table(op, bits):
+    shapes = {
+        "x": (2, K),
+        "packed": (SIZE,),
+        "ids": (2,),
+        "codes": (N, K * bits // 8),
+        "scales": (N, 3),
+        "zeros": (N, 3),
+        "mins": (0, 0),
+    }
+    columns = N if "x" in op.memrefs else K
+    config = {"lhs": '"f32"', "bits": f"{bits} : i64", "group": f"{GROUP} : i64"}
+    config = ", ".join(f"{name} = {config[name]}" for name in op.scalars)
+
+    def taken(name, dtypes):
+        passed_as = op.tensors[name].passed_as
+        return (passed_as,) if passed_as else op.allowed_dtypes(name, {"bits": bits}, dtypes)
+
+    fitting = {}
+    for name in op.tensors:
+        fitting[name] = taken(name, fitting)[0]
+    for changed, dtype in itertools.product(op.memrefs, DTYPES):
+        dtypes = {**fitting, changed: dtype}
+        allowed = taken(changed, dtypes)
+        if changed == "scales":
+            dtypes["mins"] = dtype
+        operands = ["x".join(map(str, (*shapes[name], dtypes[name].replace("u", "ui")))) for name in op.memrefs]
+        text = untyped(op.xla_target, "", operands, f"2x{columns}xf32").replace(
+            '3 : i32, backend_config = ""', f"4 : i32, backend_config = {{{config}}}"
+        )
+        arrays = {name: np.zeros(shapes[name], DTYPES[dtypes[name]]) for name in op.memrefs}
+        if "packed" in arrays:
+            arrays["packed"] = PACKED.astype(arrays["packed"].dtype)
+        if dtype in allowed:
+            run_hlo(text, *arrays.values())
+        else:
+            with pytest.raises(jax.errors.JaxRuntimeError, match=f"{op.xla_target}: {changed} is .*; it must be "):
+                run_hlo(text, *arrays.values())
+
+
 @pytest.mark.parametrize("has_side_effect", ["true", "false"])
 def test_a_call_that_nobody_reads_stays_if_it_has_side_effects(has_side_effect):
     text = f"""
@@ -408,6 +490,20 @@ def test_a_call_that_nobody_reads_stays_if_it_has_side_effects(has_side_effect):
             run_hlo(text, np.ones(2, np.float32))
     else:
         assert run_hlo(text, np.ones(2, np.float32))[0].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("targets", list(itertools.permutations(("qmm_matmul_packed", "qmm_rows_packed"))))
+def test_calls_with_side_effects_run_in_order(targets):
+    calls = "\n".join(
+        f"""%{target} = stablehlo.custom_call @{target}(%x) {{api_version = 4 : i32, has_side_effect = true}}
+            : (tensor<2xf32>) -> tensor<2xf32>"""
+        for target in targets
+    )
+    text = f"func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{calls}\nreturn %x : tensor<2xf32>\n}}"
+    with pytest.raises(jax.errors.JaxRuntimeError) as raised:
+        run_hlo(text, np.ones(2, np.float32))
+    assert targets[0] in str(raised.value)
+    assert targets[1] not in str(raised.value)
 
 
 def test_the_binary_interface_is_that_of_jaxlib():
@@ -461,6 +557,34 @@ def test_a_pytorch_model_by_xla(dtype):
         call(np.array([[1, 2, 3]]))
 
 
+def aligned(values, offset):
+    """A float32 array that starts `offset` bytes behind a multiple of 64."""
+    memory = np.empty(len(values) * 4 + 128, np.uint8)
+    start = -memory.ctypes.data % 64 + offset
+    array = memory[start : start + len(values) * 4].view(np.float32)
+    array[:] = values
+    return array
+
+
+@pytest.mark.parametrize("offset", [0, 4])  # JAX shares what is aligned, and copies the rest
+def test_what_changes_later_changes_no_result(offset):
+    class Adds(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("b", torch.from_numpy(aligned([1.0] * 16, offset)))
+
+        def forward(self, x):
+            return x + self.b, x.reshape(4, 4)
+
+    model, x = Adds(), aligned([2.0] * 16, offset)
+    call = libqmm.jax.compile(torch.export.export(model, (torch.zeros(16),)))
+    results = call(x)
+    model.b.add_(1)
+    x += 1
+    assert [np.unique(result).tolist() for result in results] == [[3], [2]]
+    assert np.unique(call(x)[0]).tolist() == [4]
+
+
 def test_what_xla_can_not_run_is_refused():
     class Assigns(torch.nn.Module):
         def forward(self, x):
@@ -473,8 +597,35 @@ def test_what_xla_can_not_run_is_refused():
     program = torch.export.export(
         QuantizedLinear(torch.from_numpy(PACKED)), (torch.zeros(3, K),), dynamic_shapes=dynamic
     )
-    with pytest.raises(NotImplementedError, match=r"x is \[s\d+, 72\]; XLA takes tensors whose extents are known"):
+    with pytest.raises(
+        NotImplementedError, match=r"x is \[s\d+, 72\]; XLA's programs have tensors whose extents are known"
+    ):
         libqmm.mlir.stablehlo(program)
+
+
+LINEAR = QuantizedLinear(torch.from_numpy(PACKED))
+NO_RESULTS = {
+    "quantized::matmul.packed: x is [?, 72]; XLA's programs have tensors whose extents are known": lambda x: LINEAR(
+        x[x[:, 0] > 0]
+    ).sum(),
+    "result 1 is 3; XLA's programs have": lambda x: (LINEAR(x), 3),
+    "result 1 is None; XLA's programs have": lambda x: (LINEAR(x), None),
+    "result 0 is [u0, 72]; XLA's programs have": lambda x: x[x[:, 0] > 0],
+}
+
+
+@pytest.mark.parametrize("sentence", NO_RESULTS)
+def test_what_is_known_at_run_time_only_is_refused(sentence):
+    class Program(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = LINEAR
+
+        def forward(self, x):
+            return NO_RESULTS[sentence](x)
+
+    with pytest.raises(NotImplementedError, match=re.escape(sentence)):
+        libqmm.mlir.stablehlo(torch.export.export(Program(), (torch.zeros(3, K),)))
 
 
 def test_packed_weights_that_a_program_holds_are_checked():

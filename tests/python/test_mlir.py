@@ -148,14 +148,14 @@ def test_canonical_weights_of_any_n(tmp_path):
         same(compiled.forward([F32_3D], x, codes, scales), [model(x, codes, scales)])
 
 
-@pytest.mark.parametrize("shape", [(7,), (2, 3), ()])
-def test_embedding(tmp_path, shape):
+@pytest.mark.parametrize(("shape", "dtype"), [((7,), torch.int64), ((2, 3), torch.int32), ((), torch.int64)])
+def test_embedding(tmp_path, shape, dtype):
     class Embedding(nn.Module):
         def forward(self, ids, packed):
             return quantized.embedding.packed(ids, packed, 64)
 
     ids, w, model = (
-        torch.randint(0, 48, shape, generator=torch.Generator().manual_seed(0)),
+        torch.randint(0, 48, shape, generator=torch.Generator().manual_seed(0), dtype=dtype),
         packed(bits=8),
         Embedding(),
     )

@@ -31,7 +31,7 @@ def cases():
     blobs = [("u8", (100,)), ("u8", (None,)), ("i8", (100,)), ("u8", (10, 10)), ("u8", ())]
     for x, packed, n, lhs in itertools.product(xs, blobs, (20, 0, -1), ("f32", "s8", "s8_token", "s4", "")):
         yield PACKED, {"x": x, "packed": packed, "n": n, "lhs": lhs}
-    ids = [("i64", ()), ("i64", (3, None)), ("i32", (3,)), ("f32", (3,))]
+    ids = [("i64", ()), ("i64", (3, None)), ("i32", (3,)), ("i8", (3,)), ("f32", (3,))]
     for which, packed, k in itertools.product(ids, blobs, (72, 0, -3)):
         yield EMBEDDING, {"ids": which, "packed": packed, "k": k}
 

@@ -57,7 +57,8 @@ def test_eager_gives_the_bits_of_the_contract(lhs, bits, offset, scale_dtype):
     assert_same_bits(matmul.packed(x, packed, N, lhs).numpy(), want)
     assert_same_bits(matmul.grouped(x, *tensors(weights), lhs).numpy(), want)
     ids = torch.tensor([[0, N - 1], [7, 7]])
-    assert_same_bits(embedding.packed(ids, packed, K).numpy(), contract.dequantize(weights)[ids.numpy()])
+    for given in (ids, ids.int()):
+        assert_same_bits(embedding.packed(given, packed, K).numpy(), contract.dequantize(weights)[ids.numpy()])
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -301,7 +302,7 @@ def test_arguments_that_do_not_fit_are_refused():
         ((torch.tensor([-1]), packed, K), "-1"),
         ((torch.tensor([0]), packed, K + 8), f"k is {K + 8}"),
         ((torch.tensor([0]), packed, 2**50), f"k is {2**50}"),
-        ((torch.tensor([0], dtype=torch.int32), packed, K), "torch.int32"),
+        ((torch.tensor([0], dtype=torch.int16), packed, K), "torch.int16; it must be torch.int64 or torch.int32"),
     ):
         with pytest.raises(ValueError, match=sentence):
             embedding.packed(*arguments)

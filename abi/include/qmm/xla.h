@@ -10,14 +10,14 @@
  *     "qmm_rows_packed"     ids, packed                                               y  [..., k]
  *
  *     x       f32 [..., k], rank 1 or more; in y the last extent alone differs
- *     packed  u8 or s8 [bytes]: all bytes of packed weights, W[n,k]
- *     codes   u8 or s8 [n, ceil(k*bits/8)]
+ *     packed  u8 [bytes]: all bytes of packed weights, W[n,k]
+ *     codes   u8 (8 bits: or s8) [n, ceil(k*bits/8)]
  *     scales  f32, f16 or bf16 [n, G], G = ceil(k / group)
- *     zeros   s8 (4 bits: or u8) [n, G]; an extent of 0 where there are none
- *     mins    of the dtype of the scales [n, G]; an extent of 0 where there are none
- *     ids     s64 or s32 [...], each in 0 .. n-1
+ *     zeros   s8 (4 bits: or u8) [n, G]; where there are none, the first extent is 0
+ *     mins    of the dtype of the scales [n, G]; where there are none, the first extent is 0
+ *     ids     s64 [...], each in 0 .. n-1
  *     y       f32
- *     bits, group   integers of 32 or 64 bits
+ *     bits, group   signed integers of 32 or 64 bits
  *     lhs     a string: "f32", "s8" or "s8_token"; left out, "f32"
  *
  * All are dense and row-major, as XLA's default layouts are. A call computes the bits that qmm_matmul and
@@ -49,10 +49,11 @@ struct XLA_FFI_CallFrame;
 struct XLA_FFI_Error;
 
 /**
- * Handlers for XLA's FFI, API version 0.1 or later of major version 0, stage "execute". What does not fit (rank, dtype,
+ * Handlers for XLA's FFI, API version 0.3 or later of major version 0, stage "execute". What does not fit (rank, dtype,
  * extents, attributes, packed weights) comes back as an XLA_FFI_Error: INVALID_ARGUMENT, UNIMPLEMENTED or
- * RESOURCE_EXHAUSTED with the sentence of qmm_last_error(); then nothing is written. A runtime whose call frame can not
- * even carry an error reaches the handler of qmm_set_error_handler. From any number of threads at once.
+ * RESOURCE_EXHAUSTED with the sentence of qmm_last_error(); then nothing is written. A call frame of another version,
+ * of which not even the way to carry an error is known, reaches the handler of qmm_set_error_handler. From any number
+ * of threads at once.
  */
 QMM_API struct XLA_FFI_Error* qmm_xla_ffi_matmul_packed(struct XLA_FFI_CallFrame* frame);
 QMM_API struct XLA_FFI_Error* qmm_xla_ffi_matmul_grouped(struct XLA_FFI_CallFrame* frame);
@@ -82,15 +83,23 @@ typedef struct qmm_xla_descriptor {
 
 struct XlaCustomCallStatus_;
 
+/** Makes a status a failure with a message of `size` bytes, which it copies: XlaCustomCallStatusSetFailure of XLA. */
+typedef void qmm_xla_status_setter(struct XlaCustomCallStatus_* status, const char* message, size_t size);
+
+/**
+ * Tells how untyped calls of this process fail. What a status is, XLA alone knows, and its shared libraries need not
+ * export their setter: whoever registers the handlers passes it. It is called from the thread of the call, from any
+ * number of threads at once. nullptr, the default: none. Takes effect for calls that fail later; from any thread.
+ */
+QMM_API void qmm_xla_set_status_setter(qmm_xla_status_setter* setter);
+
 /**
  * Handlers of XLA's custom-call API version 3 (API_VERSION_STATUS_RETURNING_UNIFIED). Such a call tells neither shapes
  * nor dtypes: operands must have the extents that the descriptor gives, ids are s64. A descriptor that does not fit
  * itself, its target or the packed weights makes the call fail: nothing is written, and `status` gets the sentence.
  *
- * XLA's setter of a status is no symbol that every build of XLA exports. It is looked up where the call came from; in a
- * build without it that uses libstdc++ (jaxlib), the status is filled in as the std::optional<std::string> that it is.
- * Where neither can be had, the sentence reaches the handler of qmm_set_error_handler. From any number of threads at
- * once.
+ * Where no setter was given, or `status` is a null pointer, the sentence reaches the handler of qmm_set_error_handler
+ * instead, which aborts unless another one is set. From any number of threads at once.
  * @param out     y
  * @param in      the operands, in the order of the table above, of which an absent one may be any pointer
  */

@@ -12,10 +12,17 @@ that are known later only raises jax.errors.JaxRuntimeError, from where their re
 
 A call has as many threads as libqmm.set_num_threads says, 1 at first, beside XLA's own; calls that XLA runs at once do
 not share them, the later one runs on its own thread.
+
+StableHLO may name the targets of either kind, typed and untyped. Untyped calls fail through a status, and no function
+that jaxlib exports sets it. So they are registered with the versions of jaxlib on Linux whose status is known: 0.10.2.
+With others, XLA says that it knows no such target.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -24,10 +31,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import backend
 from jax.typing import ArrayLike
-from jaxlib import xla_client
+from jaxlib import version, xla_client
 
 from . import _c, inspect
-from .ops import OPS, Choice, Op
+from .ops import OPS, Choice
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +48,7 @@ _DTYPES = {
     "bf16": jnp.bfloat16,
     "u8": jnp.uint8,
     "i8": jnp.int8,
+    "i32": jnp.int32,
     "i64": jnp.int64,
 }
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
@@ -95,7 +103,10 @@ def quantized_matmul_grouped(
 
 
 def quantized_embedding(ids: ArrayLike, packed: ArrayLike, k: int) -> jax.Array:
-    """Returns the rows W[ids, :] of packed weights W[n, k], f32 [..., k], for ids int32 or int64 [...] in 0 .. n-1."""
+    """Returns the rows W[ids, :] of packed weights W[n, k], f32 [..., k], for ids int32 or int64 [...] in 0 .. n-1.
+
+    Called eagerly it takes 64 bits as they are; jit and vmap narrow those of numpy to 32, unless jax_enable_x64 is set.
+    """
     return _call("quantized::embedding.packed", ids=ids, packed=packed, k=k)
 
 
@@ -103,8 +114,9 @@ def compile(program: torch.export.ExportedProgram) -> Callable[..., list[jax.Arr
     """Compiles an exported PyTorch program for XLA's CPU client, through torch-mlir's StableHLO pipeline.
 
     The function that is returned takes the program's tensor arguments as positional arrays, of their shapes and dtypes,
-    and returns its results as a flat list. It keeps the program's parameters and buffers, as arguments of what XLA
-    compiled. Our ops give the bits that they give in PyTorch's eager mode.
+    and returns its results as a flat list. It copies the program's parameters and buffers, which become arguments
+    of what XLA compiled, and the arguments of each call: changing them later changes no result. Our ops give the bits
+    that they give in PyTorch's eager mode.
 
     What libqmm.mlir.stablehlo says of programs that it can not lower holds here.
     """
@@ -144,9 +156,9 @@ def compile(program: torch.export.ExportedProgram) -> Callable[..., list[jax.Arr
 
 
 def _put(array: ArrayLike, device: jax.Device) -> jax.Array:
-    """Returns an array on a device, its dtype kept: JAX would narrow 64 bits to 32."""
+    """Returns a copy on a device, its dtype kept: JAX would narrow 64 bits to 32, and share some of numpy's memory."""
     with jax.enable_x64(True):
-        return jax.device_put(array, device)
+        return jax.device_put(array if isinstance(array, jax.Array) else np.array(array), device)
 
 
 def _call(name: str, **arguments) -> jax.Array:
@@ -157,7 +169,7 @@ def _call(name: str, **arguments) -> jax.Array:
     given = {tensor: arguments[tensor] for tensor in op.tensors if arguments[tensor] is not None}
     shapes = {**arguments, **{tensor: array.shape for tensor, array in given.items()}}
     shape = op.shape(**shapes)
-    dtypes = {tensor: _dtype(op, tensor, array) for tensor, array in given.items()}
+    dtypes = {tensor: _NAMES.get(dtype := np.dtype(array.dtype), str(dtype)) for tensor, array in given.items()}
     op.check_dtypes(arguments, dtypes, lambda dtype: str(np.dtype(_DTYPES[dtype])) if dtype in _DTYPES else dtype)
     if op.requires_of_packed and not isinstance(given["packed"], jax.core.Tracer):
         try:
@@ -167,38 +179,31 @@ def _call(name: str, **arguments) -> jax.Array:
         op.check_packed((desc.n, desc.k), **shapes)
 
     operands = []
-    for tensor, spec in op.memrefs.items():
-        if tensor not in given:  # which an extent of 0 says
-            operands.append(jnp.zeros((0, 0), _DTYPES[op.allowed_dtypes(tensor, arguments, dtypes)[0]]))
-        elif spec.passed_as:
-            operands.append(jnp.asarray(given[tensor]).astype(_DTYPES[spec.passed_as]))
-        else:
-            operands.append(jnp.asarray(given[tensor]))
-    attributes = {
-        scalar: arguments[scalar] if isinstance(op.arguments[scalar], Choice) else np.int64(arguments[scalar])
+    with jax.enable_x64(True):  # or JAX would narrow 64 bits to 32
+        for tensor, spec in op.memrefs.items():
+            if tensor in given:
+                operands.append(jnp.asarray(given[tensor], _DTYPES.get(spec.passed_as)))
+            else:  # which an extent of 0 says
+                operands.append(jnp.zeros((0, 0), _DTYPES[op.allowed_dtypes(tensor, arguments, dtypes)[0]]))
+    attributes = tuple(
+        (scalar, arguments[scalar] if isinstance(op.arguments[scalar], Choice) else np.int64(arguments[scalar]))
         for scalar in op.scalars
-    }
-    y = _custom_call(op, shape[-1], attributes)(*operands)
+    )
+    y = _custom_call(name, shape[-1], attributes)(*operands)
     return y.astype(_DTYPES[dtypes.get(op.result_dtype, op.result_dtype)])
 
 
-def _dtype(op: Op, name: str, array) -> str:
-    """Returns the dtype of an argument, as the table spells it if it can."""
-    dtype = np.dtype(array.dtype)
-    if dtype == np.int32 and op.tensors[name].dtype == "i64":
-        return "i64"  # widened by the custom call: JAX has no 64-bit integers unless it is told to
-    return _NAMES.get(dtype, str(dtype))
-
-
-def _custom_call(op: Op, columns: int, attributes: dict):
-    """Returns the function of the op's operands that XLA calls."""
+@functools.cache
+def _custom_call(name: str, columns: int, attributes: tuple):
+    """Returns the function of the op's operands that XLA calls; the same one again, so that it is traced once."""
+    op = _OPS[name]
     rest = len(next(iter(op.tensors.values())).extents)
 
     @jax.custom_batching.custom_vmap
     def call(first, *others):
         leading = first.shape[: first.ndim - rest]
         result = jax.ShapeDtypeStruct((*leading, columns), jnp.float32)
-        return jax.ffi.ffi_call(op.xla_target, result)(first, *others, **attributes)
+        return jax.ffi.ffi_call(op.xla_target, result)(first, *others, **dict(attributes))
 
     @call.def_vmap
     def batch(_, batched, *operands):
@@ -212,10 +217,25 @@ def _custom_call(op: Op, columns: int, attributes: dict):
 
         return jax.lax.map(one, taken), True
 
-    return call
+    return jax.jit(call)
 
 
-for _op in _OPS.values():
-    for _kind, _api_version in (("ffi", 1), ("opaque", 0)):
-        _handler = _c.symbol(_op.xla_target.replace("qmm_", f"qmm_xla_{_kind}_"))
-        jax.ffi.register_ffi_target(_op.xla_target, jax.ffi.pycapsule(_handler), api_version=_api_version)
+def _register(kind: str, api_version: int) -> None:
+    for op in _OPS.values():
+        handler = _c.symbol(op.xla_target.replace("qmm_", f"qmm_xla_{kind}_"))
+        jax.ffi.register_ffi_target(op.xla_target, jax.ffi.pycapsule(handler), api_version=api_version)
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+def _set_failure(status: int, message: int, size: int) -> None:
+    """Makes the status of an untyped call a failure. It is an empty std::optional<std::string> of libstdc++."""
+    construct = ctypes.CDLL("libstdc++.so.6")["_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEC1EPKcmRKS3_"]
+    allocator = ctypes.c_char()  # std::allocator<char>, which is empty
+    construct(ctypes.c_void_p(status), ctypes.c_void_p(message), ctypes.c_size_t(size), ctypes.byref(allocator))
+    ctypes.c_bool.from_address(status + 32).value = True  # behind the string: that there is one
+
+
+_register("ffi", 1)
+if sys.platform == "linux" and version.__version__ == "0.10.2":
+    _c.symbol("qmm_xla_set_status_setter")(_set_failure)
+    _register("opaque", 0)

@@ -19,7 +19,7 @@ from functools import cached_property
 from types import CodeType
 
 LHS_KINDS = {"f32": 0, "s8": 1, "s8_token": 2}  # QMM_LHS_* of qmm.h
-DTYPES = ("f32", "f16", "bf16", "u8", "i8", "i64")  # as the table spells them
+DTYPES = ("f32", "f16", "bf16", "u8", "i8", "i32", "i64")  # as the table spells them
 REQUIRED = object()
 
 
@@ -374,7 +374,7 @@ OPS = (
     Op(
         name="embedding",
         overload="packed",
-        arguments={"ids": Tensor("...", "i64"), "packed": _PACKED, "k": Int()},
+        arguments={"ids": Tensor("...", "i64, i32", passed_as="i64"), "packed": _PACKED, "k": Int()},
         result="... k",
         result_dtype="f32",
         callee="qmm_rows_packed",

@@ -31,6 +31,7 @@ _TORCH_DTYPES = {
     "bf16": torch.bfloat16,
     "u8": torch.uint8,
     "i8": torch.int8,
+    "i32": torch.int32,
     "i64": torch.int64,
 }
 _DTYPES = {dtype: name for name, dtype in _TORCH_DTYPES.items()}
@@ -161,7 +162,7 @@ def _matmul(shape: tuple, x: Tensor, lhs: str, **rhs) -> Tensor:
 
 def _embedding_packed(shape: tuple, rhs: _c.qmm_rhs, ids: Tensor, packed: Tensor, k: int) -> Tensor:
     y = ids.new_empty(shape, dtype=torch.float32)
-    ids = ids.contiguous()
+    ids = ids.long().contiguous()
     _c.qmm_dequantize_rows(rhs, ids.data_ptr(), ids.numel(), y.data_ptr(), k)
     return y
 

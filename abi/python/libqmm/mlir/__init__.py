@@ -156,20 +156,22 @@ def stablehlo(program: torch.export.ExportedProgram) -> tuple[str, list[torch.Te
     The function @main of the text takes these, as XLA would copy and fold them in the program, and then the arguments
     of the program. It returns its results as a flat list. Our ops are the custom calls that qmm/xla.h describes.
 
-    NotImplementedError for a program that assigns to its arguments or buffers, has extents that are known at run time
-    only, or an op, which is named, that torch-mlir does not convert to StableHLO. ValueError where arguments of our ops
-    do not fit, with the op and its shapes.
+    NotImplementedError for a program that assigns to its arguments or buffers, has arguments or results that are no
+    tensors, extents that are known at run time only, or an op, which is named, that torch-mlir does not convert to
+    StableHLO. ValueError where arguments of our ops do not fit, with the op and its shapes.
     """
     program = program.run_decompositions(get_decomposition_table())
     graph, signature = program.graph, program.graph_signature
     for output in signature.output_specs:
         if output.kind != OutputKind.USER_OUTPUT:
             raise NotImplementedError(f"forward assigns to {output.target!r}; XLA's programs only return results")
-    for node in graph.find_nodes(op="placeholder"):
-        value = node.meta["val"]
+    arguments = [(f"argument {node.name}", node) for node in graph.find_nodes(op="placeholder")]
+    results = [(f"result {i}", node) for i, node in enumerate(graph.output_node().args[0])]
+    for name, node in [*arguments, *results]:
+        value = node.meta["val"] if isinstance(node, torch.fx.Node) else node
         if not isinstance(value, torch.Tensor) or not all(isinstance(extent, int) for extent in value.shape):
-            shown = list(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
-            raise NotImplementedError(f"argument {node.name} is {shown}; XLA takes tensors whose extents are known")
+            shown = list(value.shape) if isinstance(value, torch.Tensor) else repr(value)
+            raise NotImplementedError(f"{name} is {shown}; XLA's programs have tensors whose extents are known")
 
     state = {**program.state_dict, **program.constants}
     held = [state[spec.target] for spec in signature.input_specs if spec.kind != InputKind.USER_INPUT]

@@ -9,7 +9,6 @@ from torch_mlir.ir import (
     BlockArgument,
     BoolAttr,
     DictAttr,
-    InsertionPoint,
     IntegerAttr,
     IntegerType,
     Module,
@@ -23,8 +22,7 @@ from torch_mlir.passmanager import PassManager
 
 from ..ops import Choice, Op
 from ..torch import open_packed
-from . import pipelines
-from .lowering import MLIR_NAMES, check, from_builtin, operands_of
+from .lowering import check, from_builtin, operands_of, replace_ops
 from .types import VTensor, convert, ranked
 
 
@@ -39,14 +37,7 @@ def lower_to_custom_calls(module: Module, held: list[torch.Tensor]) -> None:
         # The bindings can not load the dialects by name; passes that depend on them do.
         passes = "torch-func-backend-type-conversion-for-stablehlo,func.func(convert-torch-to-stablehlo)"
         PassManager.parse(f"builtin.module({passes})").run(Module.parse("module {}").operation)
-        for operation in list(pipelines.walk(module.operation)):
-            if operation.name == "torch.operator":
-                op = MLIR_NAMES.get(StringAttr(operation.attributes["name"]).value)
-                if op is not None:
-                    with InsertionPoint(operation), operation.location:
-                        result = _lower(operation, op, held)
-                    operation.results[0].replace_all_uses_with(result)
-                    operation.erase()
+        replace_ops(module, lambda operation, op: _lower(operation, op, held))
 
 
 def _lower(operation: Operation, op: Op, held: list[torch.Tensor]) -> Value:
@@ -55,6 +46,12 @@ def _lower(operation: Operation, op: Op, held: list[torch.Tensor]) -> Value:
     known, dtypes, shape = check(op, operands)
     if not op.callee:
         raise NotImplementedError(f"{op.torch_name}: there is no custom call of it")
+    for name in op.tensors:
+        if known[name] is not None and None in known[name]:
+            extents = ", ".join("?" if extent is None else str(extent) for extent in known[name])
+            raise NotImplementedError(
+                f"{op.torch_name}: {name} is [{extents}]; XLA's programs have tensors whose extents are known"
+            )
     packed = operands.get("packed")
     if packed is not None and isinstance(packed, BlockArgument) and packed.arg_number < len(held):
         open_packed(op, held[packed.arg_number], list(known.values()))

@@ -1186,31 +1186,38 @@ module {
   }
   func.func private @"__torch_mlir_dtype_fn.quantized.embedding.packed"(%ids: !torch.tuple<int, int>, %packed: !torch.tuple<int, int>, %k: !torch.int) -> !torch.int {
     %c0 = torch.constant.int 4
-    %c1 = torch.constant.bool true
-    %c2 = torch.constant.str "quantized::embedding.packed: ids is of torch's ScalarType {}; it must be i64"
-    %c3 = torch.constant.none
-    %c4 = torch.constant.int 0
-    %c5 = torch.constant.str "quantized::embedding.packed: packed is of torch's ScalarType {}; it must be u8"
-    %c6 = torch.constant.int 6
+    %c1 = torch.constant.int 3
+    %c2 = torch.constant.bool true
+    %c3 = torch.constant.str "quantized::embedding.packed: ids is of torch's ScalarType {}; it must be i64 or i32"
+    %c4 = torch.constant.none
+    %c5 = torch.constant.int 0
+    %c6 = torch.constant.str "quantized::embedding.packed: packed is of torch's ScalarType {}; it must be u8"
+    %c7 = torch.constant.int 6
     %0:2 = torch.prim.TupleUnpack %ids : !torch.tuple<int, int> -> !torch.int, !torch.int
     %1 = torch.aten.eq.int %0#1, %c0 : !torch.int, !torch.int -> !torch.bool
-    torch.prim.If %1 -> () {
+    %2 = torch.prim.If %1 -> (!torch.bool) {
+      torch.prim.If.yield %c2 : !torch.bool
+    } else {
+      %3 = torch.aten.eq.int %0#1, %c1 : !torch.int, !torch.int -> !torch.bool
+      torch.prim.If.yield %3 : !torch.bool
+    }
+    torch.prim.If %2 -> () {
       torch.prim.If.yield
     } else {
-      %3 = torch.aten.format(%c2, %0#1) : !torch.str, !torch.int -> !torch.str
-      torch.prim.RaiseException %3, %c3 : !torch.str, !torch.none
+      %5 = torch.aten.format(%c3, %0#1) : !torch.str, !torch.int -> !torch.str
+      torch.prim.RaiseException %5, %c4 : !torch.str, !torch.none
       torch.prim.If.yield
     }
-    %4:2 = torch.prim.TupleUnpack %packed : !torch.tuple<int, int> -> !torch.int, !torch.int
-    %5 = torch.aten.eq.int %4#1, %c4 : !torch.int, !torch.int -> !torch.bool
-    torch.prim.If %5 -> () {
+    %6:2 = torch.prim.TupleUnpack %packed : !torch.tuple<int, int> -> !torch.int, !torch.int
+    %7 = torch.aten.eq.int %6#1, %c5 : !torch.int, !torch.int -> !torch.bool
+    torch.prim.If %7 -> () {
       torch.prim.If.yield
     } else {
-      %7 = torch.aten.format(%c5, %4#1) : !torch.str, !torch.int -> !torch.str
-      torch.prim.RaiseException %7, %c3 : !torch.str, !torch.none
+      %9 = torch.aten.format(%c6, %6#1) : !torch.str, !torch.int -> !torch.str
+      torch.prim.RaiseException %9, %c4 : !torch.str, !torch.none
       torch.prim.If.yield
     }
-    return %c6 : !torch.int
+    return %c7 : !torch.int
   }
   func.func private @"__torch_mlir_has_value_semantics_fn.quantized.embedding.packed"() -> !torch.none {
     %none = torch.constant.none
@@ -1255,31 +1262,38 @@ module {
   }
   func.func private @"__torch_mlir_dtype_fn.torch.quantized.embedding.packed"(%ids: !torch.tuple<int, int>, %packed: !torch.tuple<int, int>, %k: !torch.int) -> !torch.int {
     %c0 = torch.constant.int 4
-    %c1 = torch.constant.bool true
-    %c2 = torch.constant.str "quantized::embedding.packed: ids is of torch's ScalarType {}; it must be i64"
-    %c3 = torch.constant.none
-    %c4 = torch.constant.int 0
-    %c5 = torch.constant.str "quantized::embedding.packed: packed is of torch's ScalarType {}; it must be u8"
-    %c6 = torch.constant.int 6
+    %c1 = torch.constant.int 3
+    %c2 = torch.constant.bool true
+    %c3 = torch.constant.str "quantized::embedding.packed: ids is of torch's ScalarType {}; it must be i64 or i32"
+    %c4 = torch.constant.none
+    %c5 = torch.constant.int 0
+    %c6 = torch.constant.str "quantized::embedding.packed: packed is of torch's ScalarType {}; it must be u8"
+    %c7 = torch.constant.int 6
     %0:2 = torch.prim.TupleUnpack %ids : !torch.tuple<int, int> -> !torch.int, !torch.int
     %1 = torch.aten.eq.int %0#1, %c0 : !torch.int, !torch.int -> !torch.bool
-    torch.prim.If %1 -> () {
+    %2 = torch.prim.If %1 -> (!torch.bool) {
+      torch.prim.If.yield %c2 : !torch.bool
+    } else {
+      %3 = torch.aten.eq.int %0#1, %c1 : !torch.int, !torch.int -> !torch.bool
+      torch.prim.If.yield %3 : !torch.bool
+    }
+    torch.prim.If %2 -> () {
       torch.prim.If.yield
     } else {
-      %3 = torch.aten.format(%c2, %0#1) : !torch.str, !torch.int -> !torch.str
-      torch.prim.RaiseException %3, %c3 : !torch.str, !torch.none
+      %5 = torch.aten.format(%c3, %0#1) : !torch.str, !torch.int -> !torch.str
+      torch.prim.RaiseException %5, %c4 : !torch.str, !torch.none
       torch.prim.If.yield
     }
-    %4:2 = torch.prim.TupleUnpack %packed : !torch.tuple<int, int> -> !torch.int, !torch.int
-    %5 = torch.aten.eq.int %4#1, %c4 : !torch.int, !torch.int -> !torch.bool
-    torch.prim.If %5 -> () {
+    %6:2 = torch.prim.TupleUnpack %packed : !torch.tuple<int, int> -> !torch.int, !torch.int
+    %7 = torch.aten.eq.int %6#1, %c5 : !torch.int, !torch.int -> !torch.bool
+    torch.prim.If %7 -> () {
       torch.prim.If.yield
     } else {
-      %7 = torch.aten.format(%c5, %4#1) : !torch.str, !torch.int -> !torch.str
-      torch.prim.RaiseException %7, %c3 : !torch.str, !torch.none
+      %9 = torch.aten.format(%c6, %6#1) : !torch.str, !torch.int -> !torch.str
+      torch.prim.RaiseException %9, %c4 : !torch.str, !torch.none
       torch.prim.If.yield
     }
-    return %c6 : !torch.int
+    return %c7 : !torch.int
   }
   func.func private @"__torch_mlir_has_value_semantics_fn.torch.quantized.embedding.packed"() -> !torch.none {
     %none = torch.constant.none

@@ -13,6 +13,7 @@ The entry point sees the offset and strides of its arguments: views of x are pas
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from torch_mlir.dialects import arith, bufferization, func, tensor
 from torch_mlir.dialects import torch as torch_dialect
@@ -58,20 +59,29 @@ def lower_ops(module: Module, blobs: Blobs) -> None:
     with module.context, module.operation.location:
         _load_torch_conversion_dialect()
         wrappers = {}
-        for operation in list(walk(module.operation)):
-            if operation.name == "torch.operator":
-                op = MLIR_NAMES.get(StringAttr(operation.attributes["name"]).value)
-                if op is not None:
-                    with InsertionPoint(operation), operation.location:
-                        op, operands = _simplify(op, operands_of(operation, op), operation, blobs)
-                        result = _lower(op, operands, operation.results[0].type, wrappers)
-                    operation.results[0].replace_all_uses_with(result)
-                    operation.erase()
+
+        def lower(operation: Operation, op: Op) -> Value:
+            op, operands = _simplify(op, operands_of(operation, op), operation, blobs)
+            return _lower(op, operands, operation.results[0].type, wrappers)
+
+        replace_ops(module, lower)
         for text in wrappers.values():
             wrapper = Module.parse(text)
             for function in list(wrapper.body.operations):
                 function.operation.detach_from_parent()
                 module.body.append(function)
+
+
+def replace_ops(module: Module, lower: Callable[[Operation, Op], Value]) -> None:
+    """Replaces the ops of the table, in place: `lower` adds in front of one what computes it. It returns the result."""
+    for operation in list(walk(module.operation)):
+        if operation.name == "torch.operator":
+            op = MLIR_NAMES.get(StringAttr(operation.attributes["name"]).value)
+            if op is not None:
+                with InsertionPoint(operation), operation.location:
+                    result = lower(operation, op)
+                operation.results[0].replace_all_uses_with(result)
+                operation.erase()
 
 
 def copy_strided_weights(module: Module) -> None:
@@ -198,16 +208,6 @@ def _spec(op: Op, name: str, arguments: dict, dtypes: dict[str, str]) -> str:
 
 def _dtype(spec: str) -> str:
     return spec.rsplit("x", 1)[1]
-
-
-def _spec(op: Op, name: str, arguments: dict, dtypes: dict[str, str]) -> str:
-    """Returns how MLIR spells what the entry point takes for a tensor: "?x?xf32"."""
-    dtype = op.memrefs[name].passed_as or dtypes.get(name) or op.allowed_dtypes(name, arguments, dtypes)[0]
-    return "?x" * op.memrefs[name].rank + dtype.replace("u", "i")
-
-
-def _element(spec: str) -> Type:
-    return Type.parse(spec.rsplit("x", 1)[1])
 
 
 def constant(op: Op, name: str, value: Value):

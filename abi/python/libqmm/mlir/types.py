@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.ir import RankedTensorType, ShapedType, Type, Value
 
-_SCALAR_TYPES = {"f16": 5, "f32": 6, "bf16": 15}  # of torch, by number
+_SCALAR_TYPES = {"i64": 4, "f16": 5, "f32": 6, "bf16": 15}  # of torch, by number
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def ranked(shape, element: Type) -> RankedTensorType:
 
 
 def convert(value: Value, type: VTensor) -> Value:
-    """Converts a torch tensor of floats to the dtype of `type`."""
+    """Converts a torch tensor to the dtype of `type`."""
     no = torch_dialect.constant_bool(False)
     dtype = torch_dialect.constant_int(_SCALAR_TYPES[type.dtype])
     return torch_dialect.aten_to_dtype(type.torch_type, value, dtype, no, no, torch_dialect.constant_none())
