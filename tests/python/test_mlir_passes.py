@@ -76,7 +76,7 @@ MODULES = {
     "grouped, rank 3": grouped(x="[2,?,64],f32", n="?", result="[2,?,?],f32"),
     "embedding": function(EMBEDDING, ["[?],si64", "[?],ui8", 64], "[?,64],f32"),
     "embedding, rank 0": function(EMBEDDING, ["[],si64", "[?],ui8", 64], "[64],f32"),
-    "embedding, rank 2": function(EMBEDDING, ["[2,?],si64", "[?],ui8", 64], "[2,?,64],f32"),
+    "embedding, rank 2": function(EMBEDDING, ["[2,?],si32", "[?],ui8", 64], "[2,?,64],f32"),
 }
 
 
@@ -153,7 +153,7 @@ def test_both_say_the_same():
         function(PACKED, ["[?,64],f32", "[?],ui8", 32, "s4"], "[?,32],f32"),
         function(PACKED, ["[?,64],f32", "[3,3],ui8", 32, "s8"], "[?,32],f32"),
         function(PACKED, ["[?,64],f32", "[?],ui8", -1, "s8"], "[?,32],f32"),
-        function(EMBEDDING, ["[?],si32", "[?],ui8", 64], "[?,64],f32"),
+        function(EMBEDDING, ["[?],si16", "[?],ui8", 64], "[?,64],f32"),
         grouped(bits=8, zeros="[47,2],si8"),
         grouped(scale="f64"),
         grouped(zeros="[48,2],si8", mins="[48,2],f16"),
