@@ -200,16 +200,6 @@ def _dtype(spec: str) -> str:
     return spec.rsplit("x", 1)[1]
 
 
-def _spec(op: Op, name: str, arguments: dict, dtypes: dict[str, str]) -> str:
-    """Returns how MLIR spells what the entry point takes for a tensor: "?x?xf32"."""
-    dtype = op.memrefs[name].passed_as or dtypes.get(name) or op.allowed_dtypes(name, arguments, dtypes)[0]
-    return "?x" * op.memrefs[name].rank + dtype.replace("u", "i")
-
-
-def _element(spec: str) -> Type:
-    return Type.parse(spec.rsplit("x", 1)[1])
-
-
 def constant(op: Op, name: str, value: Value):
     """Returns the Python value of a torch constant."""
     owner = value.owner if isinstance(value.owner, Operation) else getattr(value.owner, "operation", None)
@@ -264,8 +254,10 @@ def _fold(value: Value, leading: int) -> Value:
     type = RankedTensorType(value.type)
     rest = type.shape[leading:]
     if leading == 0:
+        result = ranked([1, *rest], type.element_type)
         groups = [[0, 1], *([i] for i in range(2, len(rest) + 1))] if rest else []
-        return tensor.expand_shape(ranked([1, *rest], type.element_type), value, groups, [], [1, *rest])
+        extents = [_dim(value, i) for i in range(len(rest)) if type.is_dynamic_dim(i)]
+        return tensor.expand_shape(result, value, groups, extents, result.shape)
     groups = [list(range(leading)), *([i] for i in range(leading, type.rank))]
     return tensor.collapse_shape(ranked([_product(type.shape[:leading]), *rest], type.element_type), value, groups)
 
