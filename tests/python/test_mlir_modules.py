@@ -206,12 +206,27 @@ def test_a_function_that_the_library_lacks_is_named(tmp_path):
         libqmm.mlir.compile(parse(text), tmp_path / "model.o")
 
 
+def test_ops_of_others_are_named(tmp_path):
+    """All of them, and without a word about our library."""
+    text = """
+func.func @forward(%x: !torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,64],f32> {
+  %y = torch.operator "torch.theirs.op"(%x) : (!torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,64],f32>
+  %z = torch.operator "mine.op"(%y) : (!torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,64],f32>
+  return %z : !torch.vtensor<[?,64],f32>
+}"""
+    sentence = r"^mine\.op is not an op of libqmm; torch\.theirs\.op is not an op of libqmm$"
+    with pytest.raises(NotImplementedError, match=sentence):
+        libqmm.mlir.compile(parse(text), tmp_path / "model.o")
+
+
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
         (("%packed, %n", "%packed, %lhs"), ValueError, r"n is a !torch\.str; it must be a !torch\.int"),
         (("[?,64],f32", "[?,64],f64"), ValueError, "x is f64; it must be f32 or f16 or bf16"),
         (("[?],ui8", "[?],si8"), ValueError, "packed is i8; it must be u8"),
+        (("[?,64],f32", "[],f32"), ValueError, "x has rank 0; it must have at least rank 1"),
+        (("[?],ui8", "[],ui8"), ValueError, r"packed has rank 0, shape \[\]; it must have rank 1"),
         (("int 48", "int -1"), ValueError, "n is -1; it must not be negative"),
         (('"f32"', '"f16"'), ValueError, "lhs is 'f16'"),
         (("vtensor<[?,48],f32>", "vtensor<[?,50],f32>"), ValueError, r"the result is .*\[\?,48\].*says .*\[\?,50\]"),
@@ -226,6 +241,21 @@ def test_what_does_not_fit_is_refused(tmp_path, change, error, sentence):
     with pytest.raises(error, match=sentence):
         libqmm.mlir.compile(parse(text), tmp_path / "model.o")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_bound_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="x has rank 0; it must have at least rank 1"):
+        legalize(parse(torch_script("quantized.matmul", x="[],f32")))
+
+
+@pytest.mark.parametrize("x", ["[?],f32", "[?,?],f32", "[2,?,?],f32"])
+def test_any_k(tmp_path, x):
+    text = MATMUL.replace("[?,64],f32", x).format(name="quantized.matmul", result="!torch.vtensor")
+    libqmm.mlir.compile(parse(text), tmp_path / "model.so")
+    rank, w = x.count(","), packed(48, 64)
+    rows = x_of(*[2, 3, 64][-rank:])
+    (got,) = Compiled(tmp_path / "model.so").forward([(torch.float32, rank)], rows, w)
+    assert torch.equal(got, quantized.matmul.packed(rows, w, 48))
 
 
 def test_another_number_of_operands_is_refused(tmp_path):
