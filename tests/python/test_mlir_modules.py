@@ -182,13 +182,14 @@ def test_functions_that_call_each_other(tmp_path):
     text = text.replace("-> !torch.vtensor\n", "-> !torch.vtensor<[?,8],f32>\n").replace(
         "return %y : !torch.vtensor", "return %y : !torch.vtensor<[?,8],f32>"
     )
-    for name in ("one", "two"):
+    for name, callee in (("public @one", "helper"), ("@two", "one"), ("nested @three", "helper")):
         text += f"""
-func.func @{name}(%x: !torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32> {{
-  %y = func.call @helper(%x) : (!torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32>
+func.func {name}(%x: !torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32> {{
+  %y = func.call @{callee}(%x) : (!torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32>
   return %y : !torch.vtensor<[?,8],f32>
 }}"""
     libqmm.mlir.compile(parse(text), tmp_path / "model.so", max_embedded=0)
+    assert re.findall(r"_mlir_ciface_(\w+)", (tmp_path / "model.h").read_text()) == ["one", "two"]
     x = x_of(3, 72)
     results = [getattr(Compiled(tmp_path / "model.so"), name)([F32_2D], x)[0] for name in ("one", "two")]
     assert torch.equal(*results)
@@ -203,6 +204,12 @@ def test_a_function_that_the_library_lacks_is_named(tmp_path):
         f"@__torch_mlir_{kind}_fn.quantized.matmul.unknown" for kind in ("has_value_semantics", "shape", "dtype")
     )
     with pytest.raises(NotImplementedError, match=rf"^quantized\.matmul\.unknown: the extra library has no {missing}$"):
+        libqmm.mlir.compile(parse(text), tmp_path / "model.o")
+
+
+def test_an_op_on_what_has_no_type_is_named(tmp_path):
+    text = MATMUL.replace("[?,64],f32", "*,f32").format(name="quantized.matmul", result="!torch.vtensor")
+    with pytest.raises(NotImplementedError, match=r"nothing lowers quantized\.matmul$"):
         libqmm.mlir.compile(parse(text), tmp_path / "model.o")
 
 
