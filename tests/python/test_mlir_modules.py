@@ -14,6 +14,7 @@ import libqmm.mlir
 import libqmm.torch
 from compiled import Compiled
 from libqmm.mlir.contract import legalize
+from libqmm.mlir.packing import read_literal
 from libqmm.ops import OPS
 
 quantized = torch.ops.quantized
@@ -365,3 +366,62 @@ def test_group_quant_refuses_what_does_not_fit(tmp_path):
         text = group_quant("[?,72],f32", group, bits, codes_, scales_, scales_, constant=False)
         with pytest.raises(ValueError, match=rf"quant::matmul_rhs_group_quant: {sentence}"):
             libqmm.mlir.compile(parse(text), tmp_path / "model.o")
+
+
+@pytest.mark.parametrize(("bits", "k", "group", "packs"), [(4, 71, 32, False), (4, 71, 71, True), (8, 71, 32, True)])
+def test_constants_beside_an_x_of_any_k(tmp_path, bits, k, group, packs):
+    rng = np.random.default_rng(0)
+    codes = torch.from_numpy(rng.integers(0, 256, (9, (k * bits + 7) // 8)).astype(np.uint8))
+    scales, zps = (torch.from_numpy(rng.random((9, -(-k // group), 1), np.float32)) for _ in range(2))
+    x, results = x_of(2, k), []
+    for known, constant in ((f"[?,{k}]", False), ("[?,?]", True)):
+        text = group_quant(f"{known},f32", group, bits, codes, scales, zps, constant=constant)
+        libqmm.mlir.compile(parse(text), tmp_path / f"{constant}.so")
+        results += Compiled(tmp_path / f"{constant}.so").forward(
+            [F32_2D], x, *(() if constant else (codes, scales, zps))
+        )
+    assert torch.equal(*results)
+    assert (b"qmm_matmul_packed" in (tmp_path / "True.so").read_bytes()) == packs
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "want"),
+    [
+        ("f16", "dense<[[1.5, 0x7C00], [0x7E00, -2.0]]>", [1.5, np.inf, np.nan, -2]),
+        ("bf16", "dense<[[1.5, 0x7F80], [0x7FC0, -2.0]]>", [1.5, np.inf, np.nan, -2]),
+        ("bf16", "dense<0x7FC0>", [np.nan] * 4),
+        ("f32", "dense<[[1.5, 0x7F800000], [0xFFC00000, 1.0e-45]]>", [1.5, np.inf, np.nan, 1e-45]),
+        ("ui8", "dense<[[1, 200], [255, 0]]>", [1, 200, 255, 0]),
+        ("si8", "dense<[[1, -2], [-128, 127]]>", [1, -2, -128, 127]),
+        ("si8", "dense<-3>", [-3] * 4),
+    ],
+)
+def test_literals_are_read(type, text, want):
+    element = type.removeprefix("s")  # as it may be
+    literal = f"torch.vtensor.literal({text} : tensor<2x2x{element}>) : !torch.vtensor<[2,2],{type}>"
+    module = parse(f"func.func @f() {{\n%0 = {literal}\nreturn\n}}")
+    with module.context, ir.Location.unknown():
+        (literal, _) = module.body.operations[0].regions[0].blocks[0].operations
+        got = read_literal(literal.operation.results[0])
+    assert got.dtype == {name: dtype for dtype, name in MLIR_DTYPES.items()}[type]
+    assert torch.equal(got.flatten().nan_to_num(7), torch.tensor(want).to(got.dtype).nan_to_num(7))
+
+
+@pytest.mark.parametrize(("bits", "dtype", "zp"), [(4, torch.uint8, 8), (4, torch.uint8, 3), (8, torch.int8, 5)])
+def test_integer_zero_points_stay_integers(tmp_path, bits, dtype, zp):
+    """Codes that all equal it give zeros, however large x is; through mins they give inf - inf."""
+    codes = torch.full((9, 64 * bits // 8), zp | zp << 4 if bits == 4 else zp, dtype=dtype)
+    scales, zps = torch.ones(9, 2, 1), torch.full((9, 2, 1), float(zp))
+    x = torch.full((2, 64), 3e37)
+    constants = group_quant("[?,64],f32", 32, bits, codes, scales, zps, constant=True)
+    libqmm.mlir.compile(parse(constants), tmp_path / "all.so")
+    # The zero points alone are constant.
+    moved = "".join(re.findall(r"(?:%codes|%scales) = .*\n\s*", constants))
+    types = re.findall(r"(!torch\.vtensor\S+)\n", moved)
+    arguments = f", %codes: {types[0]}, %scales: {types[1]})"
+    libqmm.mlir.compile(
+        parse(constants.replace(moved, "").replace("f32>)", "f32>" + arguments, 1)), tmp_path / "zps.so"
+    )
+    for name, weights in (("all", ()), ("zps", (codes, scales))):
+        (got,) = Compiled(tmp_path / f"{name}.so").forward([F32_2D], x, *weights)
+        assert torch.equal(got, torch.zeros(2, 9))

@@ -140,6 +140,14 @@ def test_large_weights_go_to_a_file(tmp_path):
             assert torch.equal(result, want)
 
 
+def test_the_name_of_a_file_may_hold_any_character(tmp_path):
+    model, x, _, large = compile_with_file(tmp_path, 'a"b\\c{d}\n%41.so')
+    (path,) = tmp_path.glob("*.so")
+    assert places(path.with_suffix(".packed"), large) == [64]
+    for result, want in zip(Compiled(path).forward([F32_2D] * 3, x, 5), model(x, 5), strict=True):
+        assert torch.equal(result, want)
+
+
 def test_weights_are_the_same_file_each_time(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

@@ -66,7 +66,9 @@ def compile(
     constants of the compiled code. Extents and integers that are dynamic in the program stay arguments.
 
     Constant weights of our ops are packed now, each once, and read where they lie. Canonical weights that are arguments
-    are packed at every call, some rows at a time.
+    are packed at every call, some rows at a time. So are, and not counted by max_embedded, those that the program
+    computes, be it of constants (`scales.half()`), and 4-bit ones of which neither x nor a group of a whole row tells
+    whether k is odd.
 
     Our ops give the bits that they give in eager mode. Elementwise arithmetic is IEEE's, each operation rounded by
     itself, with exp (f32) within 2 units in the last place. Sums are relaxed: reductions, matmuls and convolutions are

@@ -137,7 +137,7 @@ def module_entries(module: Module) -> list[Entry]:
 
 
 def _visibility(function: Operation) -> str:
-    """"public", which may be left out, "private" or "nested"."""
+    """Returns "public", which may be left out, "private" or "nested"."""
     attribute = "sym_visibility" in function.attributes and function.attributes["sym_visibility"]
     return StringAttr(attribute).value if attribute else "public"
 
