@@ -6,7 +6,8 @@ are used. Blobs above a size go to a file beside the binary instead. Such a blob
 uses it, after those of the program, and the entry that is called from outside maps the file and adds it.
 
 The file is a header of 64 bytes (a mark, the size of the file, a digest of the blobs) and the blobs, each at a multiple
-of 64. The binary holds the header and takes no file that starts with another one.
+of 64. The binary holds the header and takes no file that starts with another one, or has another size; the blobs
+themselves are not read for that: whoever doubts them computes their digest.
 """
 
 from __future__ import annotations
