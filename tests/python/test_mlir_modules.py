@@ -14,6 +14,7 @@ import libqmm.mlir
 import libqmm.torch
 from compiled import Compiled
 from libqmm.mlir.contract import legalize
+from libqmm.mlir.packing import read_literal
 from libqmm.ops import OPS
 
 quantized = torch.ops.quantized
@@ -182,13 +183,14 @@ def test_functions_that_call_each_other(tmp_path):
     text = text.replace("-> !torch.vtensor\n", "-> !torch.vtensor<[?,8],f32>\n").replace(
         "return %y : !torch.vtensor", "return %y : !torch.vtensor<[?,8],f32>"
     )
-    for name in ("one", "two"):
+    for name, callee in (("public @one", "helper"), ("@two", "one"), ("nested @three", "helper")):
         text += f"""
-func.func @{name}(%x: !torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32> {{
-  %y = func.call @helper(%x) : (!torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32>
+func.func {name}(%x: !torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32> {{
+  %y = func.call @{callee}(%x) : (!torch.vtensor<[?,72],f32>) -> !torch.vtensor<[?,8],f32>
   return %y : !torch.vtensor<[?,8],f32>
 }}"""
     libqmm.mlir.compile(parse(text), tmp_path / "model.so", max_embedded=0)
+    assert re.findall(r"_mlir_ciface_(\w+)", (tmp_path / "model.h").read_text()) == ["one", "two"]
     x = x_of(3, 72)
     results = [getattr(Compiled(tmp_path / "model.so"), name)([F32_2D], x)[0] for name in ("one", "two")]
     assert torch.equal(*results)
@@ -206,12 +208,33 @@ def test_a_function_that_the_library_lacks_is_named(tmp_path):
         libqmm.mlir.compile(parse(text), tmp_path / "model.o")
 
 
+def test_an_op_on_what_has_no_type_is_named(tmp_path):
+    text = MATMUL.replace("[?,64],f32", "*,f32").format(name="quantized.matmul", result="!torch.vtensor")
+    with pytest.raises(NotImplementedError, match=r"nothing lowers quantized\.matmul$"):
+        libqmm.mlir.compile(parse(text), tmp_path / "model.o")
+
+
+def test_ops_of_others_are_named(tmp_path):
+    """All of them, and without a word about our library."""
+    text = """
+func.func @forward(%x: !torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,64],f32> {
+  %y = torch.operator "torch.theirs.op"(%x) : (!torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,64],f32>
+  %z = torch.operator "mine.op"(%y) : (!torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,64],f32>
+  return %z : !torch.vtensor<[?,64],f32>
+}"""
+    sentence = r"^mine\.op is not an op of libqmm; torch\.theirs\.op is not an op of libqmm$"
+    with pytest.raises(NotImplementedError, match=sentence):
+        libqmm.mlir.compile(parse(text), tmp_path / "model.o")
+
+
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [
         (("%packed, %n", "%packed, %lhs"), ValueError, r"n is a !torch\.str; it must be a !torch\.int"),
         (("[?,64],f32", "[?,64],f64"), ValueError, "x is f64; it must be f32 or f16 or bf16"),
         (("[?],ui8", "[?],si8"), ValueError, "packed is i8; it must be u8"),
+        (("[?,64],f32", "[],f32"), ValueError, "x has rank 0; it must have at least rank 1"),
+        (("[?],ui8", "[],ui8"), ValueError, r"packed has rank 0, shape \[\]; it must have rank 1"),
         (("int 48", "int -1"), ValueError, "n is -1; it must not be negative"),
         (('"f32"', '"f16"'), ValueError, "lhs is 'f16'"),
         (("vtensor<[?,48],f32>", "vtensor<[?,50],f32>"), ValueError, r"the result is .*\[\?,48\].*says .*\[\?,50\]"),
@@ -226,6 +249,21 @@ def test_what_does_not_fit_is_refused(tmp_path, change, error, sentence):
     with pytest.raises(error, match=sentence):
         libqmm.mlir.compile(parse(text), tmp_path / "model.o")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_bound_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="x has rank 0; it must have at least rank 1"):
+        legalize(parse(torch_script("quantized.matmul", x="[],f32")))
+
+
+@pytest.mark.parametrize("x", ["[?],f32", "[?,?],f32", "[2,?,?],f32"])
+def test_any_k(tmp_path, x):
+    text = MATMUL.replace("[?,64],f32", x).format(name="quantized.matmul", result="!torch.vtensor")
+    libqmm.mlir.compile(parse(text), tmp_path / "model.so")
+    rank, w = x.count(","), packed(48, 64)
+    rows = x_of(*[2, 3, 64][-rank:])
+    (got,) = Compiled(tmp_path / "model.so").forward([(torch.float32, rank)], rows, w)
+    assert torch.equal(got, quantized.matmul.packed(rows, w, 48))
 
 
 def test_another_number_of_operands_is_refused(tmp_path):
@@ -328,3 +366,62 @@ def test_group_quant_refuses_what_does_not_fit(tmp_path):
         text = group_quant("[?,72],f32", group, bits, codes_, scales_, scales_, constant=False)
         with pytest.raises(ValueError, match=rf"quant::matmul_rhs_group_quant: {sentence}"):
             libqmm.mlir.compile(parse(text), tmp_path / "model.o")
+
+
+@pytest.mark.parametrize(("bits", "k", "group", "packs"), [(4, 71, 32, False), (4, 71, 71, True), (8, 71, 32, True)])
+def test_constants_beside_an_x_of_any_k(tmp_path, bits, k, group, packs):
+    rng = np.random.default_rng(0)
+    codes = torch.from_numpy(rng.integers(0, 256, (9, (k * bits + 7) // 8)).astype(np.uint8))
+    scales, zps = (torch.from_numpy(rng.random((9, -(-k // group), 1), np.float32)) for _ in range(2))
+    x, results = x_of(2, k), []
+    for known, constant in ((f"[?,{k}]", False), ("[?,?]", True)):
+        text = group_quant(f"{known},f32", group, bits, codes, scales, zps, constant=constant)
+        libqmm.mlir.compile(parse(text), tmp_path / f"{constant}.so")
+        results += Compiled(tmp_path / f"{constant}.so").forward(
+            [F32_2D], x, *(() if constant else (codes, scales, zps))
+        )
+    assert torch.equal(*results)
+    assert (b"qmm_matmul_packed" in (tmp_path / "True.so").read_bytes()) == packs
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "want"),
+    [
+        ("f16", "dense<[[1.5, 0x7C00], [0x7E00, -2.0]]>", [1.5, np.inf, np.nan, -2]),
+        ("bf16", "dense<[[1.5, 0x7F80], [0x7FC0, -2.0]]>", [1.5, np.inf, np.nan, -2]),
+        ("bf16", "dense<0x7FC0>", [np.nan] * 4),
+        ("f32", "dense<[[1.5, 0x7F800000], [0xFFC00000, 1.0e-45]]>", [1.5, np.inf, np.nan, 1e-45]),
+        ("ui8", "dense<[[1, 200], [255, 0]]>", [1, 200, 255, 0]),
+        ("si8", "dense<[[1, -2], [-128, 127]]>", [1, -2, -128, 127]),
+        ("si8", "dense<-3>", [-3] * 4),
+    ],
+)
+def test_literals_are_read(type, text, want):
+    element = type.removeprefix("s")  # as it may be
+    literal = f"torch.vtensor.literal({text} : tensor<2x2x{element}>) : !torch.vtensor<[2,2],{type}>"
+    module = parse(f"func.func @f() {{\n%0 = {literal}\nreturn\n}}")
+    with module.context, ir.Location.unknown():
+        (literal, _) = module.body.operations[0].regions[0].blocks[0].operations
+        got = read_literal(literal.operation.results[0])
+    assert got.dtype == {name: dtype for dtype, name in MLIR_DTYPES.items()}[type]
+    assert torch.equal(got.flatten().nan_to_num(7), torch.tensor(want).to(got.dtype).nan_to_num(7))
+
+
+@pytest.mark.parametrize(("bits", "dtype", "zp"), [(4, torch.uint8, 8), (4, torch.uint8, 3), (8, torch.int8, 5)])
+def test_integer_zero_points_stay_integers(tmp_path, bits, dtype, zp):
+    """Codes that all equal it give zeros, however large x is; through mins they give inf - inf."""
+    codes = torch.full((9, 64 * bits // 8), zp | zp << 4 if bits == 4 else zp, dtype=dtype)
+    scales, zps = torch.ones(9, 2, 1), torch.full((9, 2, 1), float(zp))
+    x = torch.full((2, 64), 3e37)
+    constants = group_quant("[?,64],f32", 32, bits, codes, scales, zps, constant=True)
+    libqmm.mlir.compile(parse(constants), tmp_path / "all.so")
+    # The zero points alone are constant.
+    moved = "".join(re.findall(r"(?:%codes|%scales) = .*\n\s*", constants))
+    types = re.findall(r"(!torch\.vtensor\S+)\n", moved)
+    arguments = f", %codes: {types[0]}, %scales: {types[1]})"
+    libqmm.mlir.compile(
+        parse(constants.replace(moved, "").replace("f32>)", "f32>" + arguments, 1)), tmp_path / "zps.so"
+    )
+    for name, weights in (("all", ()), ("zps", (codes, scales))):
+        (got,) = Compiled(tmp_path / f"{name}.so").forward([F32_2D], x, *weights)
+        assert torch.equal(got, torch.zeros(2, 9))

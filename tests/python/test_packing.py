@@ -140,6 +140,67 @@ def test_large_weights_go_to_a_file(tmp_path):
             assert torch.equal(result, want)
 
 
+class Some(nn.Module):
+    """Layers of different sizes, in some order."""
+
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x):
+        return [layer(x) for layer in self.layers]
+
+
+def test_a_file_of_several_blobs(tmp_path):
+    """Entries find each blob, at a multiple of 64 whatever the sizes, in an order other than that of the file."""
+    weights = [weights_of(8, "symmetric", "f16", seed, n) for seed, n in enumerate((5, 21, 40))]
+    a, b, c = map(Canonical, weights)
+    models, x = {"one": Some(a, b), "two": Some(c, b, a)}, x_of(3, K)
+    programs = {name: torch.export.export(model, (x,)) for name, model in models.items()}
+    libqmm.mlir.compile(programs, tmp_path / "model.so", max_embedded=0)
+    for name, model in models.items():
+        got = getattr(Compiled(tmp_path / "model.so"), name)([F32_2D] * len(model.layers), x)
+        for result, want in zip(got, model(x), strict=True):
+            assert torch.equal(result, want)
+    found = [places(tmp_path / "model.packed", libqmm.pack(w)) for w in weights]
+    assert all(len(at) == 1 and at[0] % 64 == 0 for at in found)
+
+
+def test_files_of_the_same_size_are_told_apart(tmp_path):
+    x = x_of(3, K)
+    for name, seed in (("a", 1), ("b", 2)):
+        program = torch.export.export(Canonical(weights_of(seed=seed)), (x,))
+        libqmm.mlir.compile(program, tmp_path / f"{name}.so", max_embedded=0)
+    a, b = ((tmp_path / f"{name}.packed").read_bytes() for name in "ab")
+    assert len(a) == len(b)
+    assert a[16:24] == b[16:24]
+    assert a[:64] != b[:64]  # which is compared
+
+
+def test_a_square_and_its_transpose_are_two_constants(tmp_path):
+    class Square(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.from_numpy(np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32))
+            self.t = self.w.T
+
+        def forward(self, x):
+            return x @ self.w, x @ self.t
+
+    model, x = Square(), x_of(3, 8)
+    libqmm.mlir.compile(torch.export.export(model, (x,)), tmp_path / "model.so")
+    for result, want in zip(Compiled(tmp_path / "model.so").forward([F32_2D] * 2, x), model(x), strict=True):
+        torch.testing.assert_close(result, want)
+
+
+def test_the_name_of_a_file_may_hold_any_character(tmp_path):
+    model, x, _, large = compile_with_file(tmp_path, 'a"b\\c{d}\n%41.so')
+    (path,) = tmp_path.glob("*.so")
+    assert places(path.with_suffix(".packed"), large) == [64]
+    for result, want in zip(Compiled(path).forward([F32_2D] * 3, x, 5), model(x, 5), strict=True):
+        assert torch.equal(result, want)
+
+
 def test_weights_are_the_same_file_each_time(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -204,6 +265,13 @@ int main(void) {{
     for call in ([tmp_path / "main"], ["env", f"PATH={tmp_path}", "main"]):
         done = subprocess.run(call, cwd="/", capture_output=True, check=True)
         assert done.stdout == model(x, 5)[0].numpy().tobytes()
+
+
+@pytest.mark.parametrize("size", ["1", 1.5])
+def test_a_size_that_is_no_integer_is_refused(tmp_path, size):
+    program = torch.export.export(Canonical(weights_of()), (x_of(3, K),))
+    with pytest.raises(ValueError, match=f"max_embedded is {size!r}; it must be a number of bytes or None"):
+        libqmm.mlir.compile(program, tmp_path / "model.o", max_embedded=size)
 
 
 def test_a_negative_size_is_refused(tmp_path):

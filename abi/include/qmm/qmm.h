@@ -317,7 +317,8 @@ typedef struct qmm_packed_file {
 /**
  * Maps the file read-only, the first time that it is called, and returns where: `file->data`. The file is looked for in
  * the folder of the executable or shared library that holds `*file`. Where it can not be mapped, or has another size or
- * header, the error handler below is called; if it returns, so does this, NULL, and the next call tries again.
+ * header, the error handler below is called; if it returns, so does this, NULL, and the next call tries again. What
+ * follows the header is not compared.
  */
 QMM_API const void* qmm_map_packed_file(qmm_packed_file* file);
 

@@ -60,13 +60,16 @@ def compile(
              of that level. What libqmm computes is up to libqmm, which looks at the CPU when it runs
     max_embedded  the most bytes that constant weights of our ops, packed, may have to be embedded. Those that have more
              go to a file beside the output, "model.packed" for "model.so", which has to lie beside the binary that the
-             code is part of when it runs, and is mapped. None: all are embedded
+             code is part of when it runs, and is mapped. Outputs of one folder, or object files of one binary, need
+             different stems: files of the same name replace each other. None: all are embedded
 
     An argument that forward assigns to (`cache[:, pos:end] = k`) is written in place. Parameters and buffers become
     constants of the compiled code. Extents and integers that are dynamic in the program stay arguments.
 
     Constant weights of our ops are packed now, each once, and read where they lie. Canonical weights that are arguments
-    are packed at every call, some rows at a time.
+    are packed at every call, some rows at a time. So are, and not counted by max_embedded, those that the program
+    computes, be it of constants (`scales.half()`), and 4-bit ones of which neither x nor a group of a whole row tells
+    whether k is odd.
 
     Our ops give the bits that they give in eager mode. Elementwise arithmetic is IEEE's, each operation rounded by
     itself, with exp (f32) within 2 units in the last place. Sums are relaxed: reductions, matmuls and convolutions are
@@ -83,6 +86,8 @@ def compile(
         raise FileNotFoundError(f"{output.parent} is not a folder")
     if cpu not in CPUS:
         raise ValueError(f"cpu is {cpu!r}; it must be one of {', '.join(map(repr, CPUS))}")
+    if not isinstance(max_embedded, int | None):
+        raise ValueError(f"max_embedded is {max_embedded!r}; it must be a number of bytes or None")
     if max_embedded is not None and max_embedded < 0:
         raise ValueError(f"max_embedded is {max_embedded}; it must not be negative")
     if isinstance(program, Module):

@@ -10,10 +10,12 @@ import functools
 import re
 from pathlib import Path
 
-from torch_mlir.ir import Module, StringAttr
+from torch_mlir.ir import ArrayAttr, BlockArgument, DictAttr, Module, StringAttr, Type, TypeAttr, Value
 
+from ..ops import OPS, Int, Op, Tensor
 from . import pipelines
-from .lowering import MLIR_NAMES, operands_of
+from .lowering import MLIR_NAMES, constant, operands_of
+from .types import VTensor
 
 EXTRA_LIBRARY = Path(__file__).with_name("libqmm.mlir")
 
@@ -44,16 +46,56 @@ def _legalize(module: Module, pipeline: str, kinds: tuple[str, ...], options: st
             name = StringAttr(operation.attributes["name"]).value
             names.add(name)
             if name in MLIR_NAMES:
-                operands_of(operation, MLIR_NAMES[name])
+                _check_typed(MLIR_NAMES[name], operands_of(operation, MLIR_NAMES[name]))
     passes = f"inline, symbol-dce, {pipeline}{{{options} extra-library='{EXTRA_LIBRARY}'}}"
     try:
         pipelines.run(module, passes, "decomposing the program")
     except NotImplementedError as error:
-        for name in sorted(names):
-            missing = [f for f in (f"__torch_mlir_{kind}_fn.{name}" for kind in kinds) if f not in _functions()]
-            if missing:
-                raise NotImplementedError(f"{name}: the extra library has no @{', @'.join(missing)}") from error
+        reasons = [reason for name in sorted(names) if (reason := _reason(name, kinds))]
+        if reasons:
+            raise NotImplementedError("; ".join(reasons)) from error
         raise
+
+
+def _check_typed(op: Op, operands: dict[str, Value]) -> None:
+    """Checks what is known before the passes: some crash where shapes do not fit."""
+    arguments, dtypes = {}, {}
+    for name, argument in op.arguments.items():
+        value = operands[name]
+        if not isinstance(argument, Tensor):
+            try:
+                arguments[name] = constant(op, name, value)
+            except ValueError:  # the passes may find it; until then an integer is unknown, and any string will do
+                if isinstance(argument, Int):
+                    arguments[name] = None
+        elif type := VTensor.parse(_bound(value)):
+            arguments[name], dtypes[name] = type.shape, type.dtype
+        elif argument.optional and not str(value.type).startswith(("!torch.tensor", "!torch.vtensor")):
+            arguments[name] = None
+        else:
+            arguments[name] = (None,) * len(argument.extents)
+    op.shape(**arguments)
+    if all(name in dtypes or arguments[name] is None for name in op.tensors):
+        op.check_dtypes(arguments, dtypes)
+
+
+def _bound(value: Value) -> Type:
+    """Returns the type of a value, or the narrower one that an argument of a TorchScript method is bound to."""
+    if isinstance(value, BlockArgument):
+        function = value.owner.owner
+        if "arg_attrs" in function.attributes:
+            attributes = DictAttr(ArrayAttr(function.attributes["arg_attrs"])[value.arg_number])
+            if "torch.type_bound" in attributes:
+                return TypeAttr(attributes["torch.type_bound"]).value
+    return value.type
+
+
+def _reason(name: str, kinds: tuple[str, ...]) -> str:
+    """Says what an op lacks; "" if nothing."""
+    if name.removeprefix("torch.").partition(".")[0] not in {op.namespace for op in OPS}:
+        return f"{name} is not an op of libqmm"
+    missing = [f for f in (f"__torch_mlir_{kind}_fn.{name}" for kind in kinds) if f not in _functions()]
+    return f"{name}: the extra library has no @{', @'.join(missing)}" if missing else ""
 
 
 @functools.cache

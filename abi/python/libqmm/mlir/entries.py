@@ -121,7 +121,7 @@ def module_entries(module: Module) -> list[Entry]:
     entries = []
     for op in module.body.operations:
         name = op.operation.name == "func.func" and StringAttr(op.attributes["sym_name"]).value
-        if not name or not op.regions[0].blocks or "sym_visibility" in op.attributes:
+        if not name or not op.regions[0].blocks or _visibility(op.operation) != "public":
             continue
         arguments, end = _body(op.operation)
         entry = Entry(
@@ -134,6 +134,12 @@ def module_entries(module: Module) -> list[Entry]:
         op.attributes["sym_name"] = StringAttr.get(entry.symbol, module.context)
         entries.append(entry)
     return entries
+
+
+def _visibility(function: Operation) -> str:
+    """Returns "public", which may be left out, "private" or "nested"."""
+    attribute = "sym_visibility" in function.attributes and function.attributes["sym_visibility"]
+    return StringAttr(attribute).value if attribute else "public"
 
 
 def _typed_value(entry: str, name: str, type: Type) -> Value:

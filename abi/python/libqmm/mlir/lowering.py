@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import torch
 from torch_mlir.dialects import arith, bufferization, func, tensor
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.ir import (
@@ -138,20 +139,30 @@ def _simplify(op: Op, operands: dict[str, Value], operation: Operation, blobs: B
         return op, operands
 
     lhs = operands["lhs"] if op is _GROUPED else torch_dialect.constant_str("f32")
-    if is_constant:
+    k = _k(known, constants["codes"]) if is_constant else None
+    if k is not None:
         if op is not _GROUPED:
             constants = group_quant.of_tensors(**constants, bits=known["bits"])
         try:
-            packed = pack_tensors(**constants, bits=known["bits"], group=known["group"], k=known["x"][-1])
+            packed = pack_tensors(**constants, bits=known["bits"], group=known["group"], k=k)
         except ValueError as error:
             raise ValueError(f"{op.torch_name}: {error}") from None
         n = torch_dialect.constant_int(shape[-1])
         return _PACKED, {"x": operands["x"], "packed": blobs.value(packed, operation), "n": n, "lhs": lhs}
     if op is not _GROUPED:
-        canonical = group_quant.of_values(*(operands[name] for name in weights), known["bits"])
-        operands = {**operands, **canonical, "zeros": torch_dialect.constant_none(), "lhs": lhs}
+        values = [operands[name] for name in weights]
+        operands = {**operands, **group_quant.of_values(*values, known["bits"], constants["zps"]), "lhs": lhs}
         operands = {name: operands[name] for name in _GROUPED.arguments}
     return _GROUPED, operands
+
+
+def _k(known: dict, codes: torch.Tensor) -> int | None:
+    """Returns k, if x or the rows of codes tell: the last byte of a row may hold one 4-bit code or two."""
+    if known["x"][-1] is not None:
+        return known["x"][-1]
+    row_bytes, group = codes.shape[-1], known["group"]
+    possible = [row_bytes] if known["bits"] == 8 else [2 * row_bytes - 1, 2 * row_bytes]
+    return possible[0] if len(possible) == 1 else group if group in possible else None
 
 
 def _lower(op: Op, operands: dict[str, Value], type: Type, wrappers: dict[str, str]) -> Value:
@@ -264,8 +275,10 @@ def _fold(value: Value, leading: int) -> Value:
     type = RankedTensorType(value.type)
     rest = type.shape[leading:]
     if leading == 0:
+        result = ranked([1, *rest], type.element_type)
         groups = [[0, 1], *([i] for i in range(2, len(rest) + 1))] if rest else []
-        return tensor.expand_shape(ranked([1, *rest], type.element_type), value, groups, [], [1, *rest])
+        extents = [_dim(value, i) for i in range(len(rest)) if type.is_dynamic_dim(i)]
+        return tensor.expand_shape(result, value, groups, extents, result.shape)
     groups = [list(range(leading)), *([i] for i in range(leading, type.rank))]
     return tensor.collapse_shape(ranked([_product(type.shape[:leading]), *rest], type.element_type), value, groups)
 

@@ -6,13 +6,13 @@ are used. Blobs above a size go to a file beside the binary instead. Such a blob
 uses it, after those of the program, and the entry that is called from outside maps the file and adds it.
 
 The file is a header of 64 bytes (a mark, the size of the file, a digest of the blobs) and the blobs, each at a multiple
-of 64. The binary holds the header and takes no file that starts with another one.
+of 64. The binary holds the header and takes no file that starts with another one, or has another size; the blobs
+themselves are not read for that: whoever doubts them computes their digest.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import struct
 from collections.abc import Iterable
@@ -24,6 +24,7 @@ from torch_mlir.extras.fx_importer import FxImporterHooks
 from torch_mlir.ir import (
     Attribute,
     Block,
+    DenseElementsAttr,
     DenseResourceElementsAttr,
     FunctionType,
     InsertionPoint,
@@ -36,6 +37,7 @@ from torch_mlir.ir import (
     TypeAttr,
     Value,
 )
+from torch_mlir.passmanager import PassManager
 
 from .. import Weights, pack
 
@@ -83,22 +85,34 @@ def read_literal(value: Value) -> torch.Tensor | None:
     if isinstance(value.owner, Block) or value.owner.operation.name != "torch.vtensor.literal":
         return None
     literal = value.owner.operation
-    attribute = literal.attributes["value"]
-    type = RankedTensorType(attribute.type)
-    dtype, text = _DTYPES[str(type.element_type)], str(attribute)
-    # The bindings do not read resources, nor bf16. But they print everything, what is long as bytes, and the resources
-    # of a module.
-    if text.startswith("dense_resource<"):
+    attribute, (result,) = literal.attributes["value"], literal.results
+    # The bindings do not read resources. But they print those of a module as bytes, after the alignment.
+    if str(attribute).startswith("dense_resource<"):
         alone = Module.create()
         with InsertionPoint(alone.body):
             literal.clone()
-        data = re.search(r': "0x([0-9A-Fa-f]*)"', alone.operation.get_asm())[1][8:]  # after the alignment
-    elif bytes_of := re.match(r'dense<"0x([0-9A-Fa-f]*)">', text):
-        data = bytes_of[1]
+        data = bytes.fromhex(re.search(r': "0x([0-9A-Fa-f]*)"', alone.operation.get_asm())[1][8:])
     else:
-        numbers = [float(number) for number in re.findall(r"[-+.\w]+", re.match("dense<(.*)> :", text)[1])]
-        return torch.tensor(numbers, dtype=torch.float64).to(dtype).expand(math.prod(type.shape)).reshape(type.shape)
-    return torch.frombuffer(bytearray.fromhex(data), dtype=dtype).reshape(type.shape)
+        data = np.array(DenseElementsAttr(_readable(attribute))).tobytes()
+    dtype = _DTYPES[re.search(r"(\w+)>$", str(result.type))[1]]  # the literal itself may lack a sign
+    return torch.from_numpy(np.frombuffer(bytearray(data), np.uint8)).view(dtype).reshape(attribute.type.shape)
+
+
+def _readable(attribute: Attribute) -> Attribute:
+    """Returns the elements of a literal; the bits of bf16, which the bindings do not read, as integers."""
+    if str(attribute.type.element_type) != "bf16":
+        return attribute
+    bits = RankedTensorType.get(attribute.type.shape, IntegerType.get_signless(16))
+    module = Module.parse(
+        f"""
+func.func @bits() -> {bits} {{
+  %0 = arith.constant {attribute}
+  %1 = arith.bitcast %0 : {attribute.type} to {bits}
+  return %1 : {bits}
+}}"""
+    )
+    PassManager.parse("builtin.module(canonicalize)").run(module.operation)
+    return module.body.operations[0].regions[0].blocks[0].operations[0].attributes["value"]
 
 
 def pack_tensors(
@@ -109,9 +123,9 @@ def pack_tensors(
     *,
     bits: int,
     group: int,
-    k: int | None,
+    k: int,
 ) -> torch.Tensor:
-    """Packs canonical weights [n, k]; k is as much as the rows of codes hold if it is not known."""
+    """Packs canonical weights [n, k]."""
 
     def array(tensor: torch.Tensor | None) -> np.ndarray | None:
         if tensor is None:

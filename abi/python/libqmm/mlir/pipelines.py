@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torch_mlir.ir import MLIRError, Module, Operation
+from torch_mlir.ir import MLIRError, Module, Operation, StringAttr
 from torch_mlir.passmanager import PassManager
 
 # torch-backend-to-linalg-on-tensors-backend-pipeline without its last pass, a check that allows no func.call.
@@ -64,8 +64,8 @@ def walk(operation: Operation) -> Iterator[Operation]:
 
 def _unlowered(module: Module, error: str) -> list[str]:
     """Returns the ops that made a pipeline fail: that of the message, or else all torch ops that are left."""
-    named = re.search(r'"(?:torch\.operator".*?name = "(torch\.[\w.]+)|(tm_tensor\.\w+))"', error)
+    named = re.search(r'"(?:torch\.operator".*?name = "([\w.]+)|(tm_tensor\.\w+))"', error)
     if named:
         return [named[1] or named[2]]
-    names = {operation.name for operation in walk(module.operation)}
-    return sorted(name for name in names if re.match(r"torch\.(?!constant|prim)", name))
+    ops = [op for op in walk(module.operation) if re.match(r"torch\.(?!constant|prim)", op.name)]
+    return sorted({StringAttr(op.attributes["name"]).value if op.name == "torch.operator" else op.name for op in ops})
