@@ -31,8 +31,9 @@ run(${compiler} -std=c99 ${CMAKE_CURRENT_LIST_DIR}/../abi_c99.c -o ${dir}/consum
 set(ENV{LD_LIBRARY_PATH} ${libdir})
 run(${dir}/consumer_pc)
 
-# The example of examples/mlir, with the compiler of models that was installed.
+# Two models in one program. The example of examples/mlir, with the compiler of models that was installed.
 if(mlir)
+  run(${dir}/consumer/consumer_models)
   run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/../../examples/mlir -B ${dir}/mlp -G ${generator}
     -D CMAKE_C_COMPILER=${compiler} -D CMAKE_C_FLAGS=-Werror\ -Wall\ -Wextra -D CMAKE_PREFIX_PATH=${prefix})
   run(${CMAKE_COMMAND} --build ${dir}/mlp)
