@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -26,30 +27,54 @@ constexpr size_t kHeader = 64, kSizeAt = 16;
 
 struct Binary {
   uintptr_t address;  // which it holds
-  const char* path;   // of a shared library; "" for the executable
-  bool found;
+  uintptr_t first;    // where it begins, which is mapped from its file; data need not be
 };
 
 int find_binary(dl_phdr_info* info, size_t, void* context) {
   auto& binary = *static_cast<Binary*>(context);
+  uintptr_t first = 0;
+  bool found = false;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& segment = info->dlpi_phdr[i];
-    if (segment.p_type == PT_LOAD && binary.address - info->dlpi_addr - segment.p_vaddr < segment.p_memsz) {
-      binary.path = info->dlpi_name;
-      binary.found = true;
-    }
+    if (segment.p_type != PT_LOAD) continue;
+    if (first == 0) first = info->dlpi_addr + segment.p_vaddr;
+    found = found || binary.address - info->dlpi_addr - segment.p_vaddr < segment.p_memsz;
   }
-  return binary.found;
+  if (found) binary.first = first;
+  return found;
+}
+
+// Writes the path of the file that is mapped at `address`. The loader knows libraries by the names that they were
+// loaded by, which mean nothing any more once the working directory has changed.
+bool mapped_path(uintptr_t address, char (&path)[PATH_MAX]) {
+  FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return false;
+  char* line = nullptr;
+  size_t room = 0;
+  bool found = false;
+  while (!found && getline(&line, &room, maps) > 0) {
+    uintptr_t begin = 0, end = 0;
+    const char* const name = std::strchr(line, '/');
+    found = std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 && begin <= address && address < end &&
+            name != nullptr && std::strlen(name) < sizeof path;
+    if (found) std::strcpy(path, name);
+  }
+  std::free(line);
+  std::fclose(maps);
+  return found;
 }
 
 // Writes the path of `name` in the folder of the binary that holds `address`.
 qmm_status path_beside(const void* address, const char* name, char (&path)[PATH_MAX]) {
-  Binary binary = {reinterpret_cast<uintptr_t>(address), "", false};
-  dl_iterate_phdr(find_binary, &binary);
-  if (!binary.found) return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: the file is not described by a binary");
-  if (realpath(binary.path[0] == '\0' ? "/proc/self/exe" : binary.path, path) == nullptr)
-    return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: the path of the binary %s: %s", binary.path,
-                std::strerror(errno));
+  if (name == nullptr || std::strchr(name, '/') != nullptr)
+    return fail(QMM_INVALID_ARGUMENT,
+                "qmm_map_packed_file: the name is %s; it must be that of a file, without a folder",
+                name == nullptr ? "NULL" : name);
+  Binary binary = {reinterpret_cast<uintptr_t>(address), 0};
+  if (dl_iterate_phdr(find_binary, &binary) == 0)
+    return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: the file is not described by a binary");
+  if (!mapped_path(binary.first, path))
+    return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: /proc/self/maps does not tell the path of the binary");
   char* end = std::strrchr(path, '/') + 1;
   const size_t room = static_cast<size_t>(path + sizeof path - end);
   if (std::strlen(name) >= room)
@@ -80,6 +105,7 @@ qmm_status map(const char* path, int descriptor, const void* header, const void*
 }
 
 qmm_status map_beside(const qmm_packed_file* file, const void** data) {
+  QMM_TRY(qmm::check_struct("qmm_map_packed_file", "file", file, sizeof *file));
   char path[PATH_MAX];
   QMM_TRY(path_beside(file, file->name, path));
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The file of packed weights that compiled code maps: beside the binary, with the header that it was compiled with.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -104,6 +105,38 @@ TEST_F(PackedFile, IsRefusedWithoutABinary) {
   unnamed->name = name.c_str();
   EXPECT_EQ(qmm_map_packed_file(unnamed), nullptr);
   EXPECT_NE(last_sentence.find("longer than"), std::string::npos) << last_sentence;
+}
+
+TEST_F(PackedFile, IsRefusedUnlessItIsDescribed) {
+  qmm_packed_file* const refused = file();
+  const auto expect = [&](const std::string& sentence) {
+    EXPECT_EQ(qmm_map_packed_file(refused), nullptr);
+    EXPECT_EQ(qmm_sticky_status(), QMM_INVALID_ARGUMENT);
+    EXPECT_NE(last_sentence.find(sentence), std::string::npos) << last_sentence;
+  };
+  refused->struct_size = sizeof *refused - 1;
+  expect("struct_size of file is 31");
+  refused->struct_size = sizeof *refused;
+  const std::string name = "../" + path_.parent_path().filename().string() + "/" + name_;  // it is there
+  refused->name = name.c_str();
+  expect("the name is " + name + "; it must be that of a file, without a folder");
+  refused->name = nullptr;
+  expect("the name is NULL");
+}
+
+// The loader keeps the name that a library was loaded by.
+TEST_F(PackedFile, IsFoundFromAnyWorkingDirectory) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(path_.parent_path());
+  void* const library = dlopen("./" PACKED_FILE_FIXTURE, RTLD_NOW);
+  std::filesystem::current_path("/");
+  ASSERT_NE(library, nullptr) << dlerror();
+  auto* const described = static_cast<qmm_packed_file*>(dlsym(library, "packed_file"));
+  ASSERT_NE(described, nullptr) << dlerror();
+  *described = {sizeof *described, name_.c_str(), header_.data(), nullptr};
+  EXPECT_NE(qmm_map_packed_file(described), nullptr) << last_sentence;
+  dlclose(library);
+  std::filesystem::current_path(before);
 }
 
 }  // namespace

@@ -87,6 +87,33 @@ MemRefType strided(int64_t rank, Type element, bool dense_rows) {
                          mlir::StridedLayoutAttr::get(element.getContext(), ShapedType::kDynamic, strides));
 }
 
+// ---- names ---------------------------------------------------------------------------------------------------------
+
+// The op of the table that has a name: one of those in programs, that of its schema, or that of its entry point, which
+// is what libqmm's handlers for XLA are called.
+const Op* find_target(StringRef name) {
+  for (const Op& op : ops::table())
+    if (name == StringRef(op.callee) || name == StringRef(op.name)) return &op;
+  return ops::find_op(name);
+}
+
+// Whether a name that the table does not have can be meant for nobody else.
+bool is_ours(StringRef name) {
+  name.consume_front("torch.");
+  return name.starts_with("qmm_") || name.starts_with("quantized.") || name.starts_with("quantized::");
+}
+
+LogicalResult unknown_name(Operation* operation, StringRef name) {
+  StringRef nearest;
+  for (const Op& op : ops::table()) {
+    SmallVector<StringRef> names = {op.callee, op.name};
+    names.append(op.names.begin(), op.names.end());
+    for (const StringRef known : names)
+      if (nearest.empty() || name.edit_distance(known) < name.edit_distance(nearest)) nearest = known;
+  }
+  return operation->emitError() << name << " is none of libqmm's ops; did you mean " << nearest << "?";
+}
+
 // ---- what is called ------------------------------------------------------------------------------------------------
 
 // A function to call: what it takes, in order, and the memrefs that it writes, which follow.
@@ -232,7 +259,11 @@ std::optional<Given> read_constant(mlir::Attribute value) {
     return given;
   }
   const auto integer = llvm::dyn_cast_or_null<mlir::IntegerAttr>(value);
-  const std::optional<int64_t> value_64 = integer ? integer.getValue().trySExtValue() : std::nullopt;
+  if (!integer) return std::nullopt;
+  const bool has_sign = !integer.getType().isUnsignedInteger() && !integer.getType().isInteger(1);
+  const llvm::APInt bits =
+      has_sign ? integer.getValue() : integer.getValue().zext(integer.getValue().getBitWidth() + 1);
+  const std::optional<int64_t> value_64 = bits.trySExtValue();
   if (!value_64 || !Extent(*value_64).known()) return std::nullopt;
   given.kind = Given::kInteger;
   given.integer = *value_64;
@@ -347,8 +378,11 @@ FailureOr<Statement> read_dictionary(Operation* operation, const Op& op, mlir::V
                                  << "; it must be a tensor of known rank and dtype";
       const bool is_empty = argument.optional && static_cast<int>(given->shape.size()) == argument.rank() &&
                             given->shape[0].known() && given->shape[0].value() == 0;
-      if (!is_empty) statement.given[i] = *given;  // no extent at all is how entry points know what is not given
-      statement.values[i] = *operand++;
+      if (!is_empty) {
+        statement.given[i] = *given;
+        statement.values[i] = *operand;
+      }
+      ++operand;
     }
     std::string failed = ops::check(op, statement.given, statement.call);
     if (failed.empty()) {
@@ -630,42 +664,53 @@ bool is_row_major(mlir::Attribute attribute) {
 
 // A target that is not in the table: @target(operands, backend_config as pointer and size if it is there, results).
 LogicalResult lower_foreign(Operation* operation, StringRef target, mlir::Attribute config, const Externals& externals,
-                            Callees& callees) {
+                            bool is_dead, Callees& callees) {
+  const auto in_memref = [](Type type) {
+    const RankedTensorType tensor = read_tensor_type(type).builtin;
+    return tensor && MemRefType::isValidElementType(tensor.getElementType()) ? tensor : RankedTensorType();
+  };
+  for (const auto [i, operand] : llvm::enumerate(operation->getOperands()))
+    if (!externals.contains(operand) && !in_memref(operand.getType()))
+      return operation->emitError() << "operand " << i << " of @" << target << " is " << operand.getType()
+                                    << "; it must be a tensor of known rank and dtype";
+  for (const auto [i, type] : llvm::enumerate(operation->getResultTypes()))
+    if (const RankedTensorType tensor = in_memref(type); !tensor || !tensor.hasStaticShape())
+      return operation->emitError() << "result " << i << " of @" << target << " is " << type
+                                    << "; it must be a tensor of known shape";
+  const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config);
+  if (config && !text && config != mlir::DictionaryAttr::get(operation->getContext()))
+    return operation->emitError() << "backend_config of @" << target << " is " << config
+                                  << "; to a C function only a string can be passed";
+  if (is_dead) {
+    operation->erase();
+    return success();
+  }
+
   OpBuilder builder(operation);
   const mlir::Location at = operation->getLoc();
   Entry entry{target.str(), {}, {}, {}};
   SmallVector<Value> arguments;
-  for (const auto [i, operand] : llvm::enumerate(operation->getOperands())) {
+  for (const Value operand : operation->getOperands()) {
     if (const auto external = externals.find(operand); external != externals.end()) {
       llvm::append_values(arguments, external->second.first, external->second.second);
       llvm::append_range(entry.inputs, mlir::TypeRange{external->second.first.getType(), builder.getI64Type()});
       continue;
     }
     const RankedTensorType type = read_tensor_type(operand.getType()).builtin;
-    if (!type)
-      return operation->emitError() << "operand " << i << " of @" << target << " is " << operand.getType()
-                                    << "; it must be a tensor of known rank";
     const auto dynamic_type = RankedTensorType::get(dynamic(type.getRank()), type.getElementType());
     arguments.push_back(cast(builder, at, cast(builder, at, operand, type), dynamic_type));
     entry.inputs.push_back(strided(type.getRank(), type.getElementType(), false));
   }
-  if (const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config); text && !text.empty()) {
+  if (text && !text.empty()) {
     const auto size = builder.getI64IntegerAttr(static_cast<int64_t>(text.size()));
     arguments.push_back(
         builder.create<mlir::LLVM::AddressOfOp>(at, callees.constant((target + ".backend_config").str(), text, at)));
     arguments.push_back(builder.create<mlir::arith::ConstantOp>(at, size));
     llvm::append_range(entry.inputs,
                        mlir::TypeRange{mlir::LLVM::LLVMPointerType::get(builder.getContext()), builder.getI64Type()});
-  } else if (config && !text &&
-             !(llvm::isa<mlir::DictionaryAttr>(config) && llvm::cast<mlir::DictionaryAttr>(config).empty())) {
-    return operation->emitError() << "backend_config of @" << target << " is " << config
-                                  << "; to a C function only a string can be passed";
   }
-  for (const auto [i, type] : llvm::enumerate(operation->getResultTypes())) {
+  for (const Type type : operation->getResultTypes()) {
     const RankedTensorType tensor = read_tensor_type(type).builtin;
-    if (!tensor || !tensor.hasStaticShape())
-      return operation->emitError() << "result " << i << " of @" << target << " is " << type
-                                    << "; it must be a tensor of known shape";
     entry.results.push_back(strided(tensor.getRank(), tensor.getElementType(), false));
     entry.shapes.emplace_back(tensor.getShape());
   }
@@ -678,11 +723,21 @@ LogicalResult lower_foreign(Operation* operation, StringRef target, mlir::Attrib
   return success();
 }
 
-// An op of the table by its name, or by that of its entry point, which is what libqmm's handlers for XLA are called.
-const Op* find_target(StringRef target) {
-  for (const Op& op : ops::table())
-    if (target == StringRef(op.callee)) return &op;
-  return ops::find_op(target);
+// XLA's number for what a target is. None of its C functions takes memrefs, and attributes are what its version 4 has,
+// and what programs give that leave the version out (1, or 0, in StableHLO).
+LogicalResult check_api_version(Operation* operation, const Op* op) {
+  const mlir::Attribute attribute = operation->getAttr("api_version");
+  if (!attribute) return success();
+  const std::optional<Given> version = read_constant(attribute);
+  const bool is_integer = version && version->kind == Given::kInteger;
+  if (is_integer && (version->integer == 0 || version->integer == 1 || (op != nullptr && version->integer == 4)))
+    return success();
+  auto error = operation->emitError() << "api_version is " << attribute;
+  if (op == nullptr) return error << "; a C function that is called with memrefs has none, leave it out";
+  if (is_integer && version->integer == 3)
+    return error
+           << ", for which backend_config is the bytes of a qmm_xla_descriptor; give attributes and api_version 4";
+  return error << "; of the versions, libqmm takes 4, with attributes";
 }
 
 LogicalResult lower_custom_call(Operation* operation, const Externals& externals, Callees& callees) {
@@ -697,11 +752,8 @@ LogicalResult lower_custom_call(Operation* operation, const Externals& externals
   for (const StringRef name : {"called_computations", "output_operand_aliases"})
     if (const auto list = operation->getAttr(name); list && list != mlir::ArrayAttr::get(list.getContext(), {}))
       return operation->emitError() << name << " is " << list << "; it must be empty";
-  // Without side effects, a call that nobody reads does nothing.
-  if (operation->use_empty() && !(effect && llvm::cast<mlir::BoolAttr>(effect).getValue())) {
-    operation->erase();
-    return success();
-  }
+  // Without side effects, a call that nobody reads does nothing: it goes, once it is checked.
+  const bool is_dead = operation->use_empty() && !(effect && llvm::cast<mlir::BoolAttr>(effect).getValue());
 
   // JAX leaves backend_config empty, and gives a dictionary here.
   mlir::Attribute config = operation->getAttr("backend_config");
@@ -712,7 +764,9 @@ LogicalResult lower_custom_call(Operation* operation, const Externals& externals
     config = mhlo;
   }
   const Op* const op = find_target(target);
-  if (op == nullptr) return lower_foreign(operation, target, config, externals, callees);
+  if (op == nullptr && is_ours(target)) return unknown_name(operation, target);
+  if (mlir::failed(check_api_version(operation, op))) return failure();
+  if (op == nullptr) return lower_foreign(operation, target, config, externals, is_dead, callees);
   const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config);
   const auto dictionary = text || !config ? parse_dictionary(text ? text.getValue() : "", operation->getContext())
                                           : llvm::dyn_cast<mlir::DictionaryAttr>(config);
@@ -723,7 +777,10 @@ LogicalResult lower_custom_call(Operation* operation, const Externals& externals
     return operation->emitError() << StringRef(op->name) << ": " << operation->getNumResults() << " results; it has 1";
   FailureOr<Statement> statement = read_dictionary(operation, *op, operation->getOperands(), dictionary,
                                                    operation->getResult(0).getType(), /*on_memrefs=*/false);
-  return mlir::failed(statement) ? failure() : lower_on_tensors(*statement, externals, callees);
+  if (mlir::failed(statement)) return failure();
+  if (!is_dead) return lower_on_tensors(*statement, externals, callees);
+  operation->erase();
+  return success();
 }
 
 // ---- the pass ------------------------------------------------------------------------------------------------------
@@ -733,8 +790,9 @@ LogicalResult lower_custom_call(Operation* operation, const Externals& externals
 bool is_external(mlir::func::FuncOp function, unsigned argument) {
   return llvm::any_of(mlir::function_interface_impl::getArgAttrs(function, argument),
                       [](mlir::NamedAttribute attribute) {
+                        const auto is_set = llvm::dyn_cast<mlir::BoolAttr>(attribute.getValue());
                         return attribute.getName().getValue().ends_with(".external") &&
-                               attribute.getValue() != mlir::BoolAttr::get(attribute.getName().getContext(), false);
+                               (llvm::isa<mlir::UnitAttr>(attribute.getValue()) || (is_set && is_set.getValue()));
                       });
 }
 
@@ -811,12 +869,13 @@ struct LowerOps : mlir::PassWrapper<LowerOps, mlir::OperationPass<mlir::ModuleOp
     StringRef name, text;
     if (generic && generic.getLibraryCall()) {
       const StringRef call = *generic.getLibraryCall();
-      name = call.take_until([](char c) { return c == '{'; });
-      text = call.drop_front(name.size());
+      text = call.drop_until([](char c) { return c == '{'; });
+      name = call.drop_back(text.size()).trim();
     } else if (const auto attribute = operation->getAttrOfType<mlir::StringAttr>("name"); attribute) {
       if (kind == "torch.operator") name = attribute;
     }
-    const Op* const op = ops::find_op(name);
+    const Op* const op = find_target(name);
+    if (op == nullptr && generic && is_ours(name)) return unknown_name(operation, name);
     if (op == nullptr && kind != "stablehlo.custom_call") return success();
     if (operation->getParentOfType<mlir::func::FuncOp>() == nullptr ||
         mlir::SymbolTable::getNearestSymbolTable(operation) != module)

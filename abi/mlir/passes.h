@@ -21,6 +21,15 @@ std::unique_ptr<mlir::Pass> create_verify_calls_pass();
 /// qmm-convert-copies: makes loops of copies between memrefs with strides, which would call MLIR's runtime library.
 std::unique_ptr<mlir::Pass> create_convert_copies_pass();
 
+/// qmm-keep-arguments: has bufferization write to no argument of a public function.
+std::unique_ptr<mlir::Pass> create_keep_arguments_pass();
+
+/// qmm-own-results: between bufferization and deallocation, clones results that may share memory with earlier ones.
+std::unique_ptr<mlir::Pass> create_own_results_pass();
+
+/// qmm-close-module: last, refuses what is not lowered to the LLVM dialect; what is private gets internal linkage.
+std::unique_ptr<mlir::Pass> create_close_module_pass();
+
 /// Registers the passes, and the pipeline qmm-lower-to-llvm that ends in the LLVM dialect.
 void register_passes();
 

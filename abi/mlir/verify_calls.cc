@@ -13,6 +13,11 @@ namespace {
 
 bool is_memref(mlir::Type type) { return llvm::isa<mlir::BaseMemRefType>(type); }
 
+// What LLVM's types and those of dialects that are not registered hold can not be told.
+bool may_be_pointer(mlir::Type type) {
+  return llvm::isa<mlir::OpaqueType>(type) || type.getDialect().getNamespace() == "llvm";
+}
+
 struct VerifyCalls : mlir::PassWrapper<VerifyCalls, mlir::OperationPass<mlir::ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyCalls)
 
@@ -31,11 +36,18 @@ struct VerifyCalls : mlir::PassWrapper<VerifyCalls, mlir::OperationPass<mlir::Mo
   }
 
   static mlir::LogicalResult check_call(mlir::func::CallOp call) {
-    if (!call.getCallee().starts_with("qmm_")) return mlir::success();
-    for (const auto [i, type] : llvm::enumerate(call.getOperandTypes()))
-      if (llvm::isa<mlir::TensorType>(type))
-        return call.emitError() << "operand " << i << " of @" << call.getCallee() << " is " << type
+    for (const auto [i, operand] : llvm::enumerate(call.getOperands())) {
+      if (llvm::isa<mlir::TensorType>(operand.getType()))
+        return call.emitError() << "operand " << i << " of @" << call.getCallee() << " is " << operand.getType()
                                 << "; bufferize before this pass";
+      const auto argument = llvm::dyn_cast<mlir::BlockArgument>(operand);
+      const bool is_given = argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp()) &&
+                            argument.getOwner()->isEntryBlock();
+      if (call.getCallee().starts_with("qmm_") && llvm::isa<mlir::LLVM::LLVMPointerType>(operand.getType()) &&
+          !is_given)
+        return call.emitError() << "operand " << i << " of @" << call.getCallee()
+                                << " is a pointer; only an argument of the function can be one";
+    }
     return mlir::success();
   }
 
@@ -43,7 +55,9 @@ struct VerifyCalls : mlir::PassWrapper<VerifyCalls, mlir::OperationPass<mlir::Mo
   static mlir::LogicalResult check_results(mlir::Operation* op) {
     const bool is_cast =
         llvm::isa<mlir::UnrealizedConversionCastOp>(op) && !llvm::all_of(op->getResultTypes(), is_memref);
-    if (!is_cast && !llvm::isa<mlir::memref::ExtractAlignedPointerAsIndexOp>(op)) return mlir::success();
+    if (!is_cast && !llvm::isa<mlir::memref::ExtractAlignedPointerAsIndexOp>(op) &&
+        llvm::none_of(op->getResultTypes(), may_be_pointer))
+      return mlir::success();
     return op->emitError() << "takes a pointer out of a memref before deallocation is placed: the memory may be freed "
                               "before the pointer is used; pass the memref, or run buffer-deallocation-pipeline first";
   }

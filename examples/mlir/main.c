@@ -22,14 +22,23 @@ mlp _mlir_ciface_mlp;
 static mlp* model(void) { return _mlir_ciface_mlp; }
 #endif
 
+static void* allocate(size_t size) {
+  void* const memory = malloc(size);
+  if (memory == NULL) {
+    fprintf(stderr, "no memory for %zu bytes\n", size);
+    exit(1);
+  }
+  return memory;
+}
+
 /* Packs a layer [n, k] of some weights; no bytes where that fails. */
 static qmm_memref_i8_1d layer(int64_t n, int64_t k) {
   qmm_memref_i8_1d packed;
   memset(&packed, 0, sizeof packed);
   packed.strides[0] = 1;
-  float* const w = malloc((size_t)(n * k) * sizeof(float));
-  unsigned char* const codes = malloc((size_t)(n * k / 2));
-  unsigned short* const scales = malloc((size_t)(n * k / 32) * 2);
+  float* const w = allocate((size_t)(n * k) * sizeof(float));
+  unsigned char* const codes = allocate((size_t)(n * k / 2));
+  unsigned short* const scales = allocate((size_t)(n * k / 32) * 2);
   for (int64_t i = 0; i < n * k; ++i) w[i] = (float)(i * 7 % 23) / 23 - 0.5f;
 
   qmm_rhs_desc desc;
@@ -50,7 +59,7 @@ static qmm_memref_i8_1d layer(int64_t n, int64_t k) {
   weights.scales_stride = k / 32;
   size_t size = 0;
   if (qmm_quantize(&desc, w, k, &weights) == QMM_OK && qmm_packed_size(&desc, &size) == QMM_OK) {
-    packed.allocated = packed.aligned = malloc(size);
+    packed.allocated = packed.aligned = allocate(size);
     if (qmm_pack(&desc, &weights, packed.aligned, size) == QMM_OK) packed.sizes[0] = (int64_t)size;
   }
   if (packed.sizes[0] == 0) fprintf(stderr, "%s\n", qmm_last_error());

@@ -38,8 +38,9 @@ run(${dir}/consumer_pc)
 compile_by_pkg_config(consumer_pc_static --static -static)
 run(${dir}/consumer_pc_static)
 
-# The example of examples/mlir, with the compiler of models that was installed.
+# Two models in one program. The example of examples/mlir, with the compiler of models that was installed.
 if(mlir)
+  run(${dir}/consumer/consumer_models)
   run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR}/../../examples/mlir -B ${dir}/mlp -G ${generator}
     -D CMAKE_C_COMPILER=${compiler} -D CMAKE_C_FLAGS=-Werror\ -Wall\ -Wextra -D CMAKE_PREFIX_PATH=${prefix})
   run(${CMAKE_COMMAND} --build ${dir}/mlp)

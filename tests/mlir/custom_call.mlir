@@ -68,3 +68,13 @@ func.func @foreign(%x: tensor<4xf32>, %state: tensor<32xi8> {qmm.external = true
   "stablehlo.custom_call"(%1#0) {call_target_name = "log", backend_config = "you", has_side_effect = true} : (tensor<4xf32>) -> ()
   return %1#0 : tensor<4xf32>
 }
+
+// -----
+
+// Of two that need not be given, one left out and one without extent.
+// CHECK-LABEL: @neither
+// CHECK: call @qmm_matmul_grouped_f16.tensors
+func.func @neither(%x: tensor<3x64xf32>, %codes: tensor<48x32xui8>, %scales: tensor<48x2xf16>, %zeros: tensor<0x0xi8>) -> tensor<3x48xf32> {
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales, %zeros) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 32}} : (tensor<3x64xf32>, tensor<48x32xui8>, tensor<48x2xf16>, tensor<0x0xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}

@@ -229,3 +229,124 @@ func.func @weights_with_strides(%x: memref<?x64xf32>, %w: memref<?xi8, strided<[
   }
   return
 }
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+func.func @misspelled(%x: tensor<?x64xf32>, %w: tensor<?xi8>, %y: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  // expected-error @below {{quantized.matmul.pakced is none of libqmm's ops; did you mean quantized.matmul.packed?}}
+  %0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quantized.matmul.pakced"}
+    ins(%x, %w : tensor<?x64xf32>, tensor<?xi8>) outs(%y : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    linalg.yield %a : f32
+  } -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+func.func @entry_point(%x: tensor<?x64xf32>, %w: tensor<?xi8>, %y: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  // expected-error @below {{qmm_matmul_packed_external is none of libqmm's ops; did you mean qmm_matmul_packed?}}
+  %0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "qmm_matmul_packed_external{}"}
+    ins(%x, %w : tensor<?x64xf32>, tensor<?xi8>) outs(%y : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    linalg.yield %a : f32
+  } -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}
+
+// -----
+
+// The symbols of entry points are no targets: their arguments are others.
+func.func @entry_of_a_dtype(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
+  // expected-error @below {{qmm_matmul_grouped_f16 is none of libqmm's ops; did you mean qmm_matmul_grouped?}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_grouped_f16"} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @entry_of_external_bytes(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
+  // expected-error @below {{qmm_rows_packed_external is none of libqmm's ops; did you mean qmm_rows_packed?}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_rows_packed_external"} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @untyped(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
+  // expected-error @below {{api_version is 3 : i32, for which backend_config is the bytes of a qmm_xla_descriptor; give attributes and api_version 4}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = ""} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @version_of_ours(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
+  // expected-error @below {{api_version is 2 : i32; of the versions, libqmm takes 4, with attributes}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", api_version = 2 : i32} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @version_of_others(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
+  // expected-error @below {{api_version is 2 : i32; a C function that is called with memrefs has none, leave it out}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "update", api_version = 2 : i32} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+// A call that nobody reads is checked before it goes.
+func.func @dead(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
+  // expected-error @below {{quantized::matmul.packed: lhs is 's4'; it must be one of 'f32', 's8', 's8_token'}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", backend_config = {lhs = "s4"}} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @dead_foreign(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
+  // expected-error @below {{backend_config of @update is {a = 1 : i64}; to a C function only a string can be passed}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "update", backend_config = {a = 1}} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @unsigned_group(%x: tensor<3x64xf32>, %c: tensor<48x32xi8>, %s: tensor<48x2xf16>) {
+  // expected-error @below {{quantized::matmul.grouped: group is 128; it must be a multiple of 8 up to k, or k = 64}}
+  %0 = "stablehlo.custom_call"(%x, %c, %s) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 128 : ui8}} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @zeros_of_floats(%x: tensor<3x64xf32>, %c: tensor<48x32xi8>, %s: tensor<48x2xf16>, %z: tensor<48x2xf32>, %m: tensor<0x0xf16>) {
+  // expected-error @below {{quantized::matmul.grouped: zeros is f32; it must be i8 or u8}}
+  %0 = "stablehlo.custom_call"(%x, %c, %s, %z, %m) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 32}} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<48x2xf32>, tensor<0x0xf16>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @torch_elements(%x: tensor<3x64xf32>, %w: tensor<?x!torch.int>) {
+  // expected-error @below {{operand 1 of @update is 'tensor<?x!torch.int>'; it must be a tensor of known rank and dtype}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "update"} : (tensor<3x64xf32>, tensor<?x!torch.int>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+// Nothing but true, or no value at all, makes an argument external.
+func.func @not_external(%x: tensor<3x64xf32>, %w: tensor<?xf32> {qmm.external = "no"}) {
+  return
+}

@@ -101,3 +101,54 @@ func.func @others(%x: memref<4xf32>, %y: memref<4xf32>) {
   }
   return
 }
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+// CHECK-LABEL: @entry_point
+// CHECK: call @qmm_matmul_packed.tensors
+func.func @entry_point(%x: tensor<?x64xf32>, %w: tensor<?xi8>, %y: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  %0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "qmm_matmul_packed"}
+    ins(%x, %w : tensor<?x64xf32>, tensor<?xi8>) outs(%y : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    linalg.yield %a : f32
+  } -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+// CHECK-LABEL: @schema
+// CHECK: call @qmm_matmul_packed.tensors
+func.func @schema(%x: tensor<?x64xf32>, %w: tensor<?xi8>, %y: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  %0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quantized::matmul.packed"}
+    ins(%x, %w : tensor<?x64xf32>, tensor<?xi8>) outs(%y : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    linalg.yield %a : f32
+  } -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+// CHECK-LABEL: @space
+// CHECK: call @qmm_matmul_packed.tensors
+func.func @space(%x: tensor<?x64xf32>, %w: tensor<?xi8>, %y: tensor<?x32xf32>) -> tensor<?x32xf32> {
+  %0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = " quantized.matmul.packed {lhs = \"s8\"}"}
+    ins(%x, %w : tensor<?x64xf32>, tensor<?xi8>) outs(%y : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    linalg.yield %a : f32
+  } -> tensor<?x32xf32>
+  return %0 : tensor<?x32xf32>
+}

@@ -59,6 +59,11 @@ constexpr const char* kTypes[] = {
     "tensor<?x?xf32>",
     "tensor<2x?x3x?xf32>",
     "tensor<0x0xf32>",
+    "tensor<0x0xi8>",
+    "tensor<0x0xf16>",
+    "tensor<0x0xi32>",
+    "tensor<0x0xcomplex<f32>>",
+    "tensor<0x0x!torch.int>",
     "tensor<5x0xf32>",
     "tensor<*xf32>",
     "tensor<5x64xf64>",
@@ -303,6 +308,13 @@ TEST_F(Malformed, CustomCall) {
               {{"call_target_name", attribute("\"qmm_matmul_grouped\"")},
                {"backend_config", attribute("{bits = 4, group = 32}")},
                {"has_side_effect", attribute("true")}}});
+  run_around(
+      {"stablehlo.custom_call",
+       {{"tensor<5x64xf32>"}, {"tensor<32x32xi8>"}, {"tensor<32x2xf16>"}, {"tensor<0x0xi8>"}, {"tensor<32x2xf16>"}},
+       {"tensor<5x32xf32>"},
+       {{"call_target_name", attribute("\"qmm_matmul_grouped\"")},
+        {"backend_config", attribute("{bits = 4, group = 32}")},
+        {"has_side_effect", attribute("true")}}});
   run_around({"stablehlo.custom_call",
               {{"tensor<5x64xf32>"}},
               {"tensor<5x32xf32>"},
