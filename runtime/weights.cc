@@ -75,8 +75,9 @@ qmm_status check_weights(const char* function, const qmm_rhs_desc& desc, const L
     for (int64_t n = 0; n < desc.n; ++n)
       for (int64_t g = 0; g < layout.groups; ++g)
         if (const int zero = static_cast<const int8_t*>(w.offsets)[n * w.offsets_stride + g]; zero < 0 || zero > 16)
-          return fail(QMM_INVALID_ARGUMENT, "%s: the zero at [%" PRId64 ", %" PRId64 "] is %d; 4-bit zeros are 0 to 16",
-                      function, n, g, zero);
+          return fail(QMM_INVALID_ARGUMENT,
+                      "%s: the zero at [%" PRId64 ", %" PRId64 "] is %d, unsigned %d; 4-bit zeros are 0 to 16",
+                      function, n, g, zero, zero & 0xFF);
   return QMM_OK;
 }
 

@@ -435,9 +435,9 @@ def test_numpy_integers_are_integers():
 
 
 def test_zeros_outside_their_range_are_refused():
-    for zero in (17, -1):
-        weights = libqmm.Weights(**good(), zeros=np.full((4, 2), zero, np.int8))
-        with pytest.raises(ValueError, match=str(zero)):
+    for zero in (np.int8(17), np.int8(-1), np.uint8(200)):
+        weights = libqmm.Weights(**good(), zeros=np.full((4, 2), zero))
+        with pytest.raises(ValueError, match=rf"the zero at \[0, 0\] is .*{zero}\b"):
             libqmm.pack(weights)
 
 
