@@ -28,6 +28,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 #include "ops.h"
 #include "passes.h"
 #include "types.h"
@@ -275,8 +276,12 @@ LogicalResult check_statement(Statement& statement, Type result, bool on_memrefs
   if (const std::string sentence = ops::check(*statement.op, statement.given, statement.call); !sentence.empty())
     return statement.operation->emitError() << sentence;
   const std::optional<Given> stated = read_shaped(result, on_memrefs);
-  // Extents that are not known equal any.
-  if (stated && stated->dtype == statement.call.dtype && stated->shape == statement.call.shape) return success();
+  // Extents that are not known equal any. But the type of a result may not promise what nothing holds it to; a memref's
+  // extents are compared by the entry point.
+  const auto is_promised = [&](size_t i) { return stated->shape[i].known() && !statement.call.shape[i].known(); };
+  if (stated && stated->dtype == statement.call.dtype && stated->shape == statement.call.shape &&
+      (on_memrefs || llvm::none_of(llvm::seq(stated->shape.size()), is_promised)))
+    return success();
   Given expected;
   expected.kind = Given::kTensor;
   expected.shape = statement.call.shape;
@@ -587,6 +592,12 @@ Operation* zero_fill_before(Operation* op, Value memref) {
   return is_zero_fill(op) && llvm::cast<mlir::linalg::FillOp>(op).getOutputs()[0] == memref ? op : nullptr;
 }
 
+// The buffer that a memref views.
+Value buffer_of(Value value) {
+  while (auto view = value.getDefiningOp<mlir::ViewLikeOpInterface>()) value = view.getViewSource();
+  return value;
+}
+
 LogicalResult lower_on_memrefs(const Statement& statement, Value destination, Operation* fill, Callees& callees) {
   const Call& call = statement.call;
   OpBuilder builder(statement.operation);
@@ -603,6 +614,9 @@ LogicalResult lower_on_memrefs(const Statement& statement, Value destination, Op
   for (const auto [i, tensor] : llvm::enumerate(call.tensors)) {
     const MemRefType memref = input_of(call, i, builder.getContext());
     Value value = statement.values[tensor.argument];
+    if (value && buffer_of(value) == buffer_of(destination))
+      return statement.error() << StringRef(statement.op->arguments[tensor.argument].name)
+                               << " and the result are of one buffer; the call reads one while it writes the other";
     if (!value)
       value = builder.create<mlir::memref::AllocaOp>(
           at, MemRefType::get(SmallVector<int64_t>(static_cast<size_t>(tensor.rank), 0), memref.getElementType()));
@@ -622,6 +636,23 @@ LogicalResult lower_on_memrefs(const Statement& statement, Value destination, Op
   return success();
 }
 
+// Whether the loops around a body that nobody reads are those of the op: the leading extents of the first operand are
+// those of the output, its others are reduced, and the last one of the output is not of it.
+bool has_loops_of_op(mlir::linalg::GenericOp generic) {
+  if (generic.getNumDpsInputs() == 0) return true;  // which is said with the number of operands
+  const auto maps = generic.getIndexingMapsArray();
+  const auto loops = generic.getIteratorTypesArray();
+  const ArrayRef<mlir::AffineExpr> in = maps.front().getResults(), out = maps.back().getResults();
+  if (out.empty() || in.size() + 1 < out.size()) return true;  // so is this, with the ranks
+  const auto column = llvm::dyn_cast<mlir::AffineDimExpr>(out.back());
+  return column && !maps.front().isFunctionOfDim(column.getPosition()) &&
+         in.take_front(out.size() - 1) == out.drop_back() &&
+         llvm::all_of(in.drop_front(out.size() - 1), [&](mlir::AffineExpr expression) {
+           const auto dim = llvm::dyn_cast<mlir::AffineDimExpr>(expression);
+           return dim && loops[dim.getPosition()] == mlir::utils::IteratorType::reduction;
+         });
+}
+
 // The destination of linalg.generic is where its body starts from; ours starts from zeros.
 LogicalResult lower_linalg(mlir::linalg::GenericOp generic, const Op& op, StringRef text, const Externals& externals,
                            Callees& callees) {
@@ -633,6 +664,9 @@ LogicalResult lower_linalg(mlir::linalg::GenericOp generic, const Op& op, String
     return generic.emitError() << StringRef(op.name) << ": " << generic.getNumDpsInits() << " outputs; it has 1";
   if (!generic.hasPureTensorSemantics() && !generic.hasPureBufferSemantics())
     return generic.emitError() << StringRef(op.name) << ": operands must be all tensors or all memrefs";
+  if (!has_loops_of_op(generic))
+    return generic.emitError() << StringRef(op.name) << ": indexing_maps are " << generic.getIndexingMaps()
+                               << "; of x (m, k) and y (m, n), m must be the same, and k reduced";
   const bool on_memrefs = generic.hasPureBufferSemantics();
   const Value destination = generic.getDpsInits()[0];
   Operation* const fill = on_memrefs ? zero_fill_before(generic, destination) : nullptr;

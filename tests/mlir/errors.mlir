@@ -350,3 +350,64 @@ func.func @torch_elements(%x: tensor<3x64xf32>, %w: tensor<?x!torch.int>) {
 func.func @not_external(%x: tensor<3x64xf32>, %w: tensor<?xf32> {qmm.external = "no"}) {
   return
 }
+
+// -----
+
+func.func @promised_rows(%x: tensor<?x64xf32>, %w: tensor<?xi8>) -> tensor<5x32xf32> {
+  // expected-error @below {{quantized::matmul.packed: the result is [?, 32] of f32; here it is stated to be 'tensor<5x32xf32>'}}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed"} : (tensor<?x64xf32>, tensor<?xi8>) -> tensor<5x32xf32>
+  return %0 : tensor<5x32xf32>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (k, m)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+func.func @transposed(%x: tensor<64x64xf32>, %w: tensor<?xi8>, %y: tensor<64x32xf32>) -> tensor<64x32xf32> {
+  // expected-error @below {{of x (m, k) and y (m, n), m must be the same, and k reduced}}
+  %0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quantized.matmul.packed"}
+    ins(%x, %w : tensor<64x64xf32>, tensor<?xi8>) outs(%y : tensor<64x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    linalg.yield %a : f32
+  } -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+func.func @in_place(%x: memref<?x64xf32>, %w: memref<?xi8>) {
+  // expected-error @below {{quantized::matmul.packed: x and the result are of one buffer; the call reads one while it writes the other}}
+  linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quantized.matmul.packed"}
+    ins(%x, %w : memref<?x64xf32>, memref<?xi8>) outs(%x : memref<?x64xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    linalg.yield %a : f32
+  }
+  return
+}
+
+// -----
+
+#x = affine_map<(m, n, k, b) -> (m, k)>
+#w = affine_map<(m, n, k, b) -> (b)>
+#y = affine_map<(m, n, k, b) -> (m, n)>
+
+// The zeros have to be there when the body reads them.
+func.func @written_between(%x: memref<?x64xf32>, %w: memref<?xi8>, %y: memref<?x32xf32>, %one: memref<f32>) {
+  %zero = arith.constant 0.0 : f32
+  linalg.fill ins(%zero : f32) outs(%y : memref<?x32xf32>)
+  memref.store %zero, %one[] : memref<f32>
+  // expected-error @below {{quantized::matmul.packed: the body reads the output, which must be linalg.fill of 0 then}}
+  linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quantized.matmul.packed"}
+    ins(%x, %w : memref<?x64xf32>, memref<?xi8>) outs(%y : memref<?x32xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32):
+    %t = arith.addf %a, %c : f32
+    linalg.yield %t : f32
+  }
+  return
+}
