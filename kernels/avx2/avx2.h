@@ -154,10 +154,10 @@ QMM_INLINE PackedSides packed_sides(const Block& b, const Group& g, int64_t pane
           b.offsets + panel * b.panel_stride + g.index * offsets_size(b)};
 }
 
-// Prefetches what stands in their place in the next block.
-QMM_INLINE void prefetch_sides(const Block& b, const Group& g, int64_t panel) {
-  prefetch(b.next_scales, panel * b.panel_stride + g.index * scales_size(b));
-  if (b.offset != Offset::Symmetric) prefetch(b.next_offsets, panel * b.panel_stride + g.index * offsets_size(b));
+// Prefetches what stands in the place of a group's sides in the next block.
+QMM_INLINE void prefetch_sides(const Block& b, int64_t group, int64_t panel) {
+  prefetch(b.next_scales, panel * b.panel_stride + group * scales_size(b));
+  if (b.offset != Offset::Symmetric) prefetch(b.next_offsets, panel * b.panel_stride + group * offsets_size(b));
 }
 
 // Calls body for each group of the block.

@@ -31,7 +31,7 @@ void unpack(const Block& b, float* to) {
         });
       }
     }
-    prefetch_sides(b, g, 0);
+    prefetch_sides(b, g.index, 0);
   });
 }
 

@@ -52,7 +52,7 @@ QMM_INLINE void group(const Block& b, const Group& g, const float* x, int64_t ro
     unroll<2>([&](auto v) QMM_FLAT {
       end_f32(b, g, sides, row, v * 8, (row * b.panels + first + p) * kPanel + v * 8, t[2 * p + v]);
     });
-    prefetch_sides(b, g, first + p);
+    prefetch_sides(b, g.index, first + p);
   });
 }
 

@@ -81,7 +81,7 @@ QMM_NOINLINE void tile(Block b, Sides sides, const int16_t* a, int16_t* w, int64
       end_row_s8<8, O>(b, g, sides, row + i, (g.index * b.panels + panel) * kPanel,
                        ((row + i) * b.panels + panel) * kPanel, d[i]);
     });
-    if constexpr (Unpack) prefetch_sides(b, g, panel);
+    if constexpr (Unpack) prefetch_sides(b, g.index, panel);
   });
 }
 

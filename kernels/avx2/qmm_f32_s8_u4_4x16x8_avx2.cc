@@ -83,7 +83,7 @@ QMM_NOINLINE void tile_of_chains(Block b, Sides sides, uint8_t* w, int64_t row) 
       const int64_t at = i * b.lhs_group_stride;
       add_row_s8<4, O>(sides, 0, sum[at], scale[at], acc + i * kPanel, d);
     });
-    if constexpr (Unpack) prefetch_sides(b, Group{0, 0, 0, false, false}, 0);
+    if constexpr (Unpack) prefetch_sides(b, 0, 0);
     a += b.group, ++sum, ++scale;
     b.codes += b.group * 8, b.next_codes += b.group * 8, w += b.group * kPanel;
     sides.scales += kPanel, sides.zeros += kPanel, sides.mins += kPanel;
@@ -114,7 +114,7 @@ QMM_NOINLINE void tile(Block b, Sides sides, uint8_t* w, int64_t row) {
     }
     unroll<R>([&](auto i)
                   QMM_FLAT { end_row_s8<4, O>(b, g, sides, row + i, g.index * kPanel, (row + i) * kPanel, d[i]); });
-    if constexpr (Unpack) prefetch_sides(b, g, 0);
+    if constexpr (Unpack) prefetch_sides(b, g.index, 0);
   });
 }
 

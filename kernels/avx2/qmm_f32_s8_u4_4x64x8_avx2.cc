@@ -62,7 +62,7 @@ QMM_NOINLINE void tile_of_chains(Block b, int64_t row) {
         const int64_t at = i * b.lhs_group_stride;
         add_row_s8<4, O>(sides, 0, sum[at], scale[at], acc + i * b.panels * kPanel, d);
       });
-      prefetch_sides(b, g, panel);
+      prefetch_sides(b, g.index, panel);
     }
     a += b.group, ++sum, ++scale;
   });
@@ -98,7 +98,7 @@ QMM_NOINLINE void tile(Block b, int64_t row) {
         __m256i d[2] = {load(sums + i * 16), load(sums + i * 16 + 8)};
         end_row_s8<4, O>(b, g, packed_sides(b, g, panel), row + i, 0, ((row + i) * b.panels + panel) * kPanel, d);
       });
-      prefetch_sides(b, g, panel);
+      prefetch_sides(b, g.index, panel);
     }
   });
 }
