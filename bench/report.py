@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from goals import judge
+from machine import ROOT
 from measured import load
 from tables import LEFT, cases_table, medians_tables, summary_tables
 
-ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build/bench"
 FILES = ("results.json", "peers.json", "end_to_end.json")
 
