@@ -62,8 +62,14 @@ const Quantizer* choose_quantizer(uint64_t features) {
 qmm_status process_features(uint64_t* features) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, find);
-  if (found.bad_cap[0] != '\0')
-    return fail(QMM_INVALID_ARGUMENT, "QMM_MAX_ISA is \"%s\"; it must be scalar or avx2", found.bad_cap);
+  if (found.bad_cap[0] != '\0') {
+    char names[128] = "";
+    size_t length = 0;
+    for (const IsaLevel& level : isa_levels())
+      length += static_cast<size_t>(
+          std::snprintf(names + length, sizeof names - length, "%s%s", length == 0 ? "" : ", ", level.name));
+    return fail(QMM_INVALID_ARGUMENT, "QMM_MAX_ISA is \"%s\"; it must be one of %s", found.bad_cap, names);
+  }
   *features = found.features;
   return QMM_OK;
 }

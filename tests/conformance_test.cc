@@ -37,9 +37,15 @@ struct Feature {
 };
 constexpr Feature kFeatures[] = {{QMM_CPU_AVX2, "AVX2", "avx2"},
                                  {QMM_CPU_AVXVNNI, "AVX-VNNI", "avxvnni"},
+                                 {QMM_CPU_AVXVNNIINT8, "AVX-VNNI-INT8", "avxvnniint8"},
                                  {QMM_CPU_AVX512, "AVX-512", "avx512"},
                                  {QMM_CPU_AVX512VNNI, "AVX-512 VNNI", "avx512vnni"},
-                                 {QMM_CPU_NEON, "NEON", "neon"}};
+                                 {QMM_CPU_AMX, "AMX-INT8", "amx"},
+                                 {QMM_CPU_NEON, "NEON", "neon"},
+                                 {QMM_CPU_NEON_DOTPROD, "DotProd", "neon_dotprod"},
+                                 {QMM_CPU_NEON_I8MM, "I8MM", "neon_i8mm"},
+                                 {QMM_CPU_SVE, "SVE", "sve"},
+                                 {QMM_CPU_SVE_I8MM, "SVE with I8MM", "sve_i8mm"}};
 
 // Every format of a number of bits.
 std::vector<Format> formats(int32_t bits) {
@@ -549,8 +555,9 @@ TEST(Choose, ScalarWithoutFeatures) {
 
 // Never what the CPU lacks or M is too small for, and no later row would do.
 TEST(Choose, LastRowThatFits) {
-  constexpr uint64_t kAll = QMM_CPU_AVX2 | QMM_CPU_AVXVNNI | QMM_CPU_AVX512 | QMM_CPU_AVX512VNNI | QMM_CPU_NEON;
-  for (uint64_t features = 0; features <= kAll; ++features)
+  uint64_t all = 0;
+  for (const Feature& feature : kFeatures) all |= feature.bit;
+  for (uint64_t features = 0; features <= all; ++features)
     for (const Lhs lhs : {Lhs::F32, Lhs::S8})
       for (const int bits : {4, 8})
         for (const int64_t m : {1, 2, 3, 4, 5, 16, 128}) {

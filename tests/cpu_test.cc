@@ -7,29 +7,43 @@
 
 #include <cstdlib>
 
+#include "runtime/choose.h"
 #include "weights.h"
 
 namespace qmm::test {
 namespace {
 
-constexpr uint64_t kAvx2 = QMM_CPU_AVX2, kAvxVnni = QMM_CPU_AVXVNNI, kAvx512 = QMM_CPU_AVX512,
-                   kAvx512Vnni = QMM_CPU_AVX512VNNI;
-
-#if defined(__x86_64__)
+constexpr uint64_t kAvx2 = QMM_CPU_AVX2, kAvxVnni = QMM_CPU_AVXVNNI, kAvxVnniInt8 = QMM_CPU_AVXVNNIINT8,
+                   kAvx512 = QMM_CPU_AVX512, kAvx512Vnni = QMM_CPU_AVX512VNNI, kAmx = QMM_CPU_AMX;
+constexpr uint64_t kNeon = QMM_CPU_NEON, kDotprod = QMM_CPU_NEON_DOTPROD, kI8mm = QMM_CPU_NEON_I8MM, kSve = QMM_CPU_SVE,
+                   kSveI8mm = QMM_CPU_SVE_I8MM;
 
 // XCR0 as operating systems set it: x87, SSE and AVX state; with AVX-512's; with PKRU and AMX.
 constexpr uint64_t kXcr0Avx = 0x07, kXcr0Avx512 = 0xe7, kXcr0Amx = 0x602e7;
 
-// The words as these CPUs report them: leaf 1 ECX; leaf 7 EBX, ECX; leaf 7.1 EAX; XCR0.
-constexpr CpuWords kNehalem = {0x009ce3bd, 0x00000000, 0x00000000, 0x00000000, 0};
-constexpr CpuWords kIvyBridge = {0x7fbae3ff, 0x00000281, 0x00000000, 0x00000000, kXcr0Avx};
-constexpr CpuWords kHaswell = {0x7ffafbff, 0x000027ab, 0x00000000, 0x00000000, kXcr0Avx};
-constexpr CpuWords kZen3 = {0x7ed8320b, 0x219c97a9, 0x0040068c, 0x00000000, kXcr0Avx | 0x200};
-constexpr CpuWords kSkylakeX = {0x7ffefbff, 0xd39ffffb, 0x00000008, 0x00000000, kXcr0Avx512 | 0x200};
-constexpr CpuWords kCascadeLake = {0x7ffefbff, 0xd39ffffb, 0x00000808, 0x00000000, kXcr0Avx512 | 0x200};
-constexpr CpuWords kIceLake = {0x7ffafbbf, 0xf2bf27ef, 0x40405f4e, 0x00000000, kXcr0Avx512 | 0x200};
-constexpr CpuWords kSapphireRapids = {0x7ffefbff, 0xf3bfb7ef, 0xfb417ffe, 0x00001c30, kXcr0Amx};
-constexpr CpuWords kAlderLake = {0x7ffafbff, 0x239c27eb, 0x98c027ac, 0x00400810, kXcr0Avx | 0x200};
+// The words as these CPUs report them: leaf 1 ECX; leaf 7 EBX, ECX, EDX; leaf 7.1 EAX, EDX; XCR0; permission.
+constexpr CpuWords kNehalem = {0x009ce3bd, 0x00000000, 0x00000000, 0, 0x00000000, 0, 0};
+constexpr CpuWords kIvyBridge = {0x7fbae3ff, 0x00000281, 0x00000000, 0, 0x00000000, 0, kXcr0Avx};
+constexpr CpuWords kHaswell = {0x7ffafbff, 0x000027ab, 0x00000000, 0, 0x00000000, 0, kXcr0Avx};
+constexpr CpuWords kZen3 = {0x7ed8320b, 0x219c97a9, 0x0040068c, 0, 0x00000000, 0, kXcr0Avx | 0x200};
+constexpr CpuWords kSkylakeX = {0x7ffefbff, 0xd39ffffb, 0x00000008, 0, 0x00000000, 0, kXcr0Avx512 | 0x200};
+constexpr CpuWords kCascadeLake = {0x7ffefbff, 0xd39ffffb, 0x00000808, 0, 0x00000000, 0, kXcr0Avx512 | 0x200};
+constexpr CpuWords kIceLake = {0x7ffafbbf, 0xf2bf27ef, 0x40405f4e, 0, 0x00000000, 0, kXcr0Avx512 | 0x200};
+constexpr CpuWords kSapphireRapids = {0x7ffefbff, 0xf3bfb7ef, 0xfb417ffe, 0xffdd4432, 0x00001c30, 0, kXcr0Amx, true};
+constexpr CpuWords kAlderLake = {0x7ffafbff, 0x239c27eb, 0x98c027ac, 0xfc1cc410, 0x00400810, 0, kXcr0Avx | 0x200};
+constexpr CpuWords kArrowLake = {0x7ffafbff, 0x239c27eb, 0x98c027ac, 0xfc1cc410, 0x00400810, 0x10, kXcr0Avx | 0x200};
+
+// HWCAP and HWCAP2, as Linux reports them for these cores.
+constexpr CpuWords arm(uint64_t hwcap, uint64_t hwcap2) {
+  CpuWords words;
+  words.hwcap = hwcap;
+  words.hwcap2 = hwcap2;
+  return words;
+}
+constexpr CpuWords kCortexA72 = arm(0x8ff, 0);
+constexpr CpuWords kNeoverseN1 = arm(0x119fff, 0);
+constexpr CpuWords kA64fx = arm(0x4415ff, 0);
+constexpr CpuWords kNeoverseV1 = arm(0xdfffffff, 0x3f23f);
 
 TEST(DecodeCpu, KnowsRealCpus) {
   EXPECT_EQ(decode_cpu({}), 0u);
@@ -40,8 +54,13 @@ TEST(DecodeCpu, KnowsRealCpus) {
   EXPECT_EQ(decode_cpu(kSkylakeX), kAvx2 | kAvx512);
   EXPECT_EQ(decode_cpu(kCascadeLake), kAvx2 | kAvx512 | kAvx512Vnni);
   EXPECT_EQ(decode_cpu(kIceLake), kAvx2 | kAvx512 | kAvx512Vnni);
-  EXPECT_EQ(decode_cpu(kSapphireRapids), kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni);
+  EXPECT_EQ(decode_cpu(kSapphireRapids), kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni | kAmx);
   EXPECT_EQ(decode_cpu(kAlderLake), kAvx2 | kAvxVnni);
+  EXPECT_EQ(decode_cpu(kArrowLake), kAvx2 | kAvxVnni | kAvxVnniInt8);
+  EXPECT_EQ(decode_cpu(kCortexA72), kNeon);
+  EXPECT_EQ(decode_cpu(kNeoverseN1), kNeon | kDotprod);
+  EXPECT_EQ(decode_cpu(kA64fx), kNeon | kSve);
+  EXPECT_EQ(decode_cpu(kNeoverseV1), kNeon | kDotprod | kI8mm | kSve | kSveI8mm);
 }
 
 // A feature whose registers the operating system does not save would lose its values at the next switch of threads.
@@ -57,6 +76,13 @@ TEST(DecodeCpu, CountsOnlyWhatTheOperatingSystemSaves) {
     words.xcr0 = kXcr0Avx512 & ~missing;
     EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni) << missing;
   }
+  for (const uint64_t missing : {0x20000u, 0x40000u}) {  // configuration and data of tiles
+    words.xcr0 = kXcr0Amx & ~missing;
+    EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni) << missing;
+  }
+  words = kSapphireRapids;
+  words.amx_permitted = false;
+  EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni);
   words = kSapphireRapids;
   words.leaf1_ecx &= ~(1u << 27);  // no OSXSAVE: XCR0 means nothing
   EXPECT_EQ(decode_cpu(words), 0u);
@@ -79,12 +105,18 @@ TEST(DecodeCpu, NeedsEveryBit) {
   }
   words = kSapphireRapids;
   words.leaf7_ecx &= ~(1u << 11);
-  EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni | kAvx512);
+  EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni | kAvx512 | kAmx);
   words = kSapphireRapids;
   words.leaf7_1_eax &= ~(1u << 4);
-  EXPECT_EQ(decode_cpu(words), kAvx2 | kAvx512 | kAvx512Vnni);
+  EXPECT_EQ(decode_cpu(words), kAvx2 | kAvx512 | kAvx512Vnni | kAmx);
+  for (const int bit : {24, 25}) {  // AMX_TILE, AMX_INT8
+    words = kSapphireRapids;
+    words.leaf7_edx &= ~(1u << bit);
+    EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni) << bit;
+  }
 }
 
+#if defined(__x86_64__)
 TEST(DecodeCpu, AgreesWithTheCompilerOnThisCpu) {
   const uint64_t features = decode_cpu(read_cpu_words());
   EXPECT_EQ((features & kAvx2) != 0, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
@@ -96,20 +128,47 @@ TEST(DecodeCpu, AgreesWithTheCompilerOnThisCpu) {
 #endif  // __x86_64__
 
 TEST(CapFeatures, CutsDownToALevel) {
-  const uint64_t all = kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni;
+  constexpr uint64_t all = ~uint64_t(0);
   const auto cap = [](const char* level, uint64_t features) {
     EXPECT_TRUE(cap_features(level, &features)) << level;
     return features;
   };
   EXPECT_EQ(cap(nullptr, all), all);
   EXPECT_EQ(cap("", all), all);
+  EXPECT_EQ(cap("scalar", all), 0u);
+#if defined(__x86_64__)
   EXPECT_EQ(cap("avx2", all), kAvx2);
   EXPECT_EQ(cap("avx2", 0), 0u);
-  EXPECT_EQ(cap("scalar", all), 0u);
-  for (const char* nonsense : {"AVX2", "avx", "avx2 ", " scalar", "avx512f", "none", "0"}) {
+  EXPECT_EQ(cap("avxvnni", all), kAvx2 | kAvxVnni);
+  EXPECT_EQ(cap("avxvnniint8", all), kAvx2 | kAvxVnni | kAvxVnniInt8);
+  EXPECT_EQ(cap("avx512", all), kAvx2 | kAvx512);
+  EXPECT_EQ(cap("avx512vnni", all), kAvx2 | kAvx512 | kAvx512Vnni);
+  EXPECT_EQ(cap("avx512vnni", kAvx2 | kAvxVnni), kAvx2);
+  EXPECT_EQ(cap("amx", all), kAvx2 | kAvx512 | kAvx512Vnni | kAmx);
+  const char* other = "neon";
+#else
+  EXPECT_EQ(cap("neon", all), kNeon);
+  EXPECT_EQ(cap("neon_dotprod", all), kNeon | kDotprod);
+  EXPECT_EQ(cap("neon_i8mm", all), kNeon | kDotprod | kI8mm);
+  EXPECT_EQ(cap("sve", all), kNeon | kDotprod | kI8mm | kSve);
+  EXPECT_EQ(cap("sve_i8mm", all), kNeon | kDotprod | kI8mm | kSve | kSveI8mm);
+  const char* other = "avx2";
+#endif
+  for (const char* nonsense : {"AVX2", "avx", "avx2 ", " scalar", "avx512f", "none", "0", other}) {
     uint64_t features = all;
     EXPECT_FALSE(cap_features(nonsense, &features)) << nonsense;
     EXPECT_EQ(features, all);
+  }
+}
+
+// Each row of the table is reached by a level, the one of its name.
+TEST(CapFeatures, EveryKernelHasALevel) {
+  for (const Kernel& kernel : kernels()) {
+    const std::string name = kernel.name;
+    bool found = false;
+    for (const IsaLevel& level : isa_levels())
+      if (name.ends_with(std::string("_") + level.name)) found |= (kernel.need & ~level.features) == 0;
+    EXPECT_TRUE(found) << name;
   }
 }
 
@@ -152,7 +211,7 @@ TEST_F(MaxIsa, Avx2) {
 TEST_F(MaxIsa, Nonsense) {
   EXPECT_EXIT(run("fastest"), testing::ExitedWithCode(0),
               "QMM_INVALID_ARGUMENT unwritten; QMM_INVALID_ARGUMENT ; features 0; "
-              "QMM_MAX_ISA is \"fastest\"; it must be scalar or avx2");
+              "QMM_MAX_ISA is \"fastest\"; it must be one of scalar, ");
 }
 
 }  // namespace

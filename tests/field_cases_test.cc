@@ -444,7 +444,6 @@ TEST(field_cases, pytorch_128692) {
   qmm_set_error_handler(nullptr, nullptr);
 }
 
-#if defined(__x86_64__)
 // CPUID has AVX-512, but the operating system saves no zmm registers.
 TEST(field_cases, whisper_cpp_3699) {
   CpuWords words;
@@ -454,7 +453,6 @@ TEST(field_cases, whisper_cpp_3699) {
   words.xcr0 = 0x07;
   EXPECT_EQ(decode_cpu(words), uint64_t(QMM_CPU_AVX2));
 }
-#endif
 
 // More threads than CPUs are allowed: never by default, and not when asked for.
 TEST(field_cases, ollama_17916) {

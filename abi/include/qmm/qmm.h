@@ -288,7 +288,13 @@ enum {                        /* bits of qmm_cpu_features; each only where the o
        QMM_CPU_AVXVNNI = 1 << 1,
        QMM_CPU_AVX512 = 1 << 2, /* F, BW, DQ and VL */
        QMM_CPU_AVX512VNNI = 1 << 3,
-       QMM_CPU_NEON = 1 << 4
+       QMM_CPU_NEON = 1 << 4,
+       QMM_CPU_AVXVNNIINT8 = 1 << 5,
+       QMM_CPU_AMX = 1 << 6,          /* TILE and INT8, with the kernel's permission to use them */
+       QMM_CPU_NEON_DOTPROD = 1 << 7, /* SDOT and UDOT */
+       QMM_CPU_NEON_I8MM = 1 << 8,    /* SMMLA, UMMLA and USMMLA */
+       QMM_CPU_SVE = 1 << 9,          /* vectors of any length */
+       QMM_CPU_SVE_I8MM = 1 << 10
 };
 
 /** Returns the features of this CPU that kernels may need (QMM_CPU_*), after QMM_MAX_ISA; 0 where that is wrong. */
@@ -296,8 +302,9 @@ QMM_API uint64_t qmm_cpu_features(void);
 
 /**
  * Writes the name of the kernel that qmm_matmul would run for `m` rows to `*name`, a static string.
- * The environment variable QMM_MAX_ISA (scalar, avx2; read once) caps the choice; "" caps nothing, any other value is
- * an error here and in qmm_matmul, qmm_scratch_size and qmm_quantize_lhs.
+ * The environment variable QMM_MAX_ISA (read once) caps the choice: scalar; avx2, avxvnni, avxvnniint8, avx512,
+ * avx512vnni, amx on x86-64; neon, neon_dotprod, neon_i8mm, sve, sve_i8mm on AArch64. "" caps nothing, any other value is an error
+ * here and in qmm_matmul, qmm_scratch_size and qmm_quantize_lhs.
  */
 QMM_API qmm_status qmm_kernel_name(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const char** name);
 

@@ -16,7 +16,10 @@ OUT_OF_MEMORY = 4  # QMM_OUT_OF_MEMORY; every other failure is about the argumen
 # Names of the values of the enums, in their order.
 SCALE_DTYPES = ("f32", "f16", "bf16")
 OFFSETS = ("symmetric", "zeros", "mins")
-CPU_FEATURES = ("avx2", "avxvnni", "avx512", "avx512vnni", "neon")
+CPU_FEATURES = (
+    *("avx2", "avxvnni", "avx512", "avx512vnni", "neon", "avxvnniint8", "amx"),
+    *("neon_dotprod", "neon_i8mm", "sve", "sve_i8mm"),
+)
 
 
 class _Struct(ctypes.Structure):
