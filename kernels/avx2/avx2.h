@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the AVX2 kernels share: sums that stay in registers, scales and offsets (widened once a block, or where they are
-// used), prefetches, the walk over groups, and a group's end.
+// used), and a group's end.
 #pragma once
 
 #include <immintrin.h>
 
-#include <type_traits>
-#include <utility>
-
-#include "../kernel.h"
-
-#define QMM_INLINE inline __attribute__((always_inline))
-// For a tile: by itself, it has all the registers. It takes the block by value, so that stores to acc can not be taken
-// for changes of it.
-#define QMM_NOINLINE __attribute__((noinline))
+#include "../walk.h"
 
 namespace qmm::avx2 {
 namespace {
@@ -34,15 +26,6 @@ QMM_INLINE __m256i load_now(const void* p) {
   __m256i v;
   asm volatile("vmovdqu %1, %0" : "=x"(v) : "m"(*static_cast<const __m256i_u*>(p)));
   return v;
-}
-
-// Calls body(i) for i = 0 .. N-1, each a constant of its own type. GCC unrolls long loops too late to see that an array
-// that they index could live in registers. The body is to be a lambda [&](auto i) QMM_FLAT { ... }.
-#define QMM_FLAT __attribute__((always_inline))
-template <int N, class Body>
-QMM_INLINE void unroll(Body body) {
-  [&]<int... I>(std::integer_sequence<int, I...>)
-      QMM_FLAT { (body(std::integral_constant<int, I>()), ...); }(std::make_integer_sequence<int, N>());
 }
 
 // Four bytes to every 32-bit lane.
@@ -119,55 +102,10 @@ struct PackedSides {
   QMM_INLINE __m256 min(int64_t at) const { return widen(type, offsets, at); }
 };
 
-// The line at an address, which may lie outside, into the nearest cache.
-QMM_INLINE void prefetch(const uint8_t* base, int64_t offset) {
-  _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(offset)),
-               _MM_HINT_T0);
-}
-
-// Prefetches `lines` lines of a panel's codes, `distance` k ahead of k: of this block, or of the next. The distance is
-// what memory takes, some 100 ns, at the speed of the kernel, and as much again.
-template <int Bits>
-QMM_INLINE void prefetch_ahead(const Block& b, int64_t panel, int64_t k, int64_t distance, int lines) {
-  constexpr int64_t size = kPanel * Bits / 8;  // bytes of one k
-  const bool here = k + distance < b.k;
-  const uint8_t* base = here ? b.codes : b.next_codes;
-  const int64_t at = panel * b.panel_stride + (here ? k + distance : k + distance - b.k) * size;
-  for (int i = 0; i < lines; ++i) prefetch(base, at + i * kLine);
-}
-
-// Bytes of the scales and of the offsets of a group of a panel.
-QMM_INLINE int64_t scales_size(const Block& b) { return kPanel * (b.scale == Scale::F32 ? 4 : 2); }
-QMM_INLINE int64_t offsets_size(const Block& b) {
-  return b.offset == Offset::Symmetric ? 0 : b.offset == Offset::Zeros ? kPanel : scales_size(b);
-}
-
-// Where a group begins and ends in a block.
-struct Group {
-  int64_t index, begin, end;
-  bool resume, suspend;
-};
-
 // The sides of a group of a panel.
 QMM_INLINE PackedSides packed_sides(const Block& b, const Group& g, int64_t panel) {
   return {b.scale, b.scales + panel * b.panel_stride + g.index * scales_size(b),
           b.offsets + panel * b.panel_stride + g.index * offsets_size(b)};
-}
-
-// Prefetches what stands in the place of a group's sides in the next block.
-QMM_INLINE void prefetch_sides(const Block& b, int64_t group, int64_t panel) {
-  prefetch(b.next_scales, panel * b.panel_stride + group * scales_size(b));
-  if (b.offset != Offset::Symmetric) prefetch(b.next_offsets, panel * b.panel_stride + group * offsets_size(b));
-}
-
-// Calls body for each group of the block.
-template <class Body>
-QMM_INLINE void for_each_group(const Block& b, Body body) {
-  for (int64_t k = 0, g = 0; k < b.k; ++g) {
-    const int64_t end = k + b.group < b.k ? k + b.group : b.k;
-    body(Group{g, k, end, g == 0 && b.resume, end == b.k && b.suspend});
-    k = end;
-  }
 }
 
 // acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then mins, for a row of V * 8 columns; `side` is
@@ -206,16 +144,6 @@ QMM_INLINE void end_row_s8(const Block& b, const Group& g, const AnySides& sides
                       b.acc + at, sums);
 }
 
-// Calls run<O>() for the block's offset O.
-template <class Run>
-QMM_INLINE void for_offset(Offset offset, Run run) {
-  switch (offset) {
-    case Offset::Symmetric: return run.template operator()<Offset::Symmetric>();
-    case Offset::Zeros: return run.template operator()<Offset::Zeros>();
-    case Offset::Mins: return run.template operator()<Offset::Mins>();
-  }
-}
-
 // Begins a group for eight columns, F32.
 QMM_INLINE __m256 begin_f32(const Block& b, const Group& g, int64_t at) {
   return g.resume ? _mm256_loadu_ps(static_cast<const float*>(b.carry) + at) : _mm256_setzero_ps();
@@ -239,16 +167,6 @@ QMM_INLINE void end_f32(const Block& b, const Group& g, const AnySides& sides, i
     acc = _mm256_fmadd_ps(_mm256_set1_ps(static_cast<const float*>(b.lhs_sums)[row * b.lhs_group_stride + g.index]),
                           sides.min(side), acc);
   _mm256_storeu_ps(b.acc + at, acc);
-}
-
-// Calls tile<R>(first) for so many rows or panels, R = Most at a time and the rest in one narrower tile.
-template <int Most, class Tile>
-QMM_INLINE void for_each_tile(int64_t count, Tile tile) {
-  int64_t first = 0;
-  for (; first + Most <= count; first += Most) tile.template operator()<Most>(first);
-  [&]<int... R>(std::integer_sequence<int, R...>) {
-    ((count - first == R + 1 ? tile.template operator()<R + 1>(first) : void()), ...);
-  }(std::make_integer_sequence<int, Most - 1>());
 }
 
 }  // namespace

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// How vector kernels of any ISA walk through a block: its tiles and groups, where a group's sides (its scales and
+// offsets) lie, and what to prefetch on the way.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "kernel.h"
+
+#define QMM_INLINE inline __attribute__((always_inline))
+// For a tile: by itself, it has all the registers. It takes the block by value, so that stores to acc can not be taken
+// for changes of it.
+#define QMM_NOINLINE __attribute__((noinline))
+
+namespace qmm {
+namespace {
+
+// Calls body(i) for i = 0 .. N-1, each a constant of its own type. GCC unrolls long loops too late to see that an array
+// that they index could live in registers. The body is to be a lambda [&](auto i) QMM_FLAT { ... }.
+#define QMM_FLAT __attribute__((always_inline))
+template <int N, class Body>
+QMM_INLINE void unroll(Body body) {
+  [&]<int... I>(std::integer_sequence<int, I...>)
+      QMM_FLAT { (body(std::integral_constant<int, I>()), ...); }(std::make_integer_sequence<int, N>());
+}
+
+// Calls tile<R>(first) for so many rows or panels, R = Most at a time and the rest in one narrower tile.
+template <int Most, class Tile>
+QMM_INLINE void for_each_tile(int64_t count, Tile tile) {
+  int64_t first = 0;
+  for (; first + Most <= count; first += Most) tile.template operator()<Most>(first);
+  [&]<int... R>(std::integer_sequence<int, R...>) {
+    ((count - first == R + 1 ? tile.template operator()<R + 1>(first) : void()), ...);
+  }(std::make_integer_sequence<int, Most - 1>());
+}
+
+// Calls run<O>() for the block's offset O.
+template <class Run>
+QMM_INLINE void for_offset(Offset offset, Run run) {
+  switch (offset) {
+    case Offset::Symmetric: return run.template operator()<Offset::Symmetric>();
+    case Offset::Zeros: return run.template operator()<Offset::Zeros>();
+    case Offset::Mins: return run.template operator()<Offset::Mins>();
+  }
+}
+
+// Bytes of the scales and of the offsets of a group of a panel.
+QMM_INLINE int64_t scales_size(const Block& b) { return kPanel * (b.scale == Scale::F32 ? 4 : 2); }
+QMM_INLINE int64_t offsets_size(const Block& b) {
+  return b.offset == Offset::Symmetric ? 0 : b.offset == Offset::Zeros ? kPanel : scales_size(b);
+}
+
+// Where a group begins and ends in a block.
+struct Group {
+  int64_t index, begin, end;
+  bool resume, suspend;
+};
+
+// Calls body for each group of the block.
+template <class Body>
+QMM_INLINE void for_each_group(const Block& b, Body body) {
+  for (int64_t k = 0, g = 0; k < b.k; ++g) {
+    const int64_t end = k + b.group < b.k ? k + b.group : b.k;
+    body(Group{g, k, end, g == 0 && b.resume, end == b.k && b.suspend});
+    k = end;
+  }
+}
+
+// The line at an address, which may lie outside, into the nearest cache.
+QMM_INLINE void prefetch(const uint8_t* base, int64_t offset) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(offset)));
+}
+
+// Prefetches `lines` lines of a panel's codes, `distance` k ahead of k: of this block, or of the next. The distance is
+// what memory takes, some 100 ns, at the speed of the kernel, and as much again.
+template <int Bits>
+QMM_INLINE void prefetch_ahead(const Block& b, int64_t panel, int64_t k, int64_t distance, int lines) {
+  constexpr int64_t size = kPanel * Bits / 8;  // bytes of one k
+  const bool here = k + distance < b.k;
+  const uint8_t* base = here ? b.codes : b.next_codes;
+  const int64_t at = panel * b.panel_stride + (here ? k + distance : k + distance - b.k) * size;
+  for (int i = 0; i < lines; ++i) prefetch(base, at + i * kLine);
+}
+
+// Prefetches what stands in the place of a group's sides in the next block.
+QMM_INLINE void prefetch_sides(const Block& b, int64_t group, int64_t panel) {
+  prefetch(b.next_scales, panel * b.panel_stride + group * scales_size(b));
+  if (b.offset != Offset::Symmetric) prefetch(b.next_offsets, panel * b.panel_stride + group * offsets_size(b));
+}
+
+}  // namespace
+}  // namespace qmm
