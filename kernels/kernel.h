@@ -70,7 +70,7 @@ struct Block {
   void* scratch;  // kScratch bytes, aligned to 64
 };
 
-constexpr int64_t kScratch = 32768;  // bytes; a kernel that uses it asserts that its tile fits
+constexpr int64_t kScratch = 49152;  // bytes; a kernel that uses it asserts that its tile fits
 
 using KernelFunction = void(const Block&);
 

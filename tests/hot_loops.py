@@ -27,26 +27,35 @@ class Machine:
     options: tuple[str, ...]  # of objdump
     forbidden: dict[str, str]  # ISA: what its kernels must not hold
     vector: str  # a vector register
-    stack: str  # a memory operand on the stack
+    stack: str  # a vector in memory, on the stack
     frame: str  # makes a frame pointer, where a function has one
-    frame_stack: str  # a memory operand relative to that
+    frame_stack: str  # one relative to that
     jump: str  # a jump, and the address it goes to
     leave: str  # does not go on to the next instruction
     multiplies: tuple[str, ...]  # of integers, from narrow ones to wide ones
     fma: str  # of floats
 
 
+AVX512 = r"zmm|\bk[0-7]\b|[xy]mm(1[6-9]|2\d|3[01])"
+OTHER = r"vgf2p8|vpmadd52|vpermi?b\b|vpopcnt|ph\b.*\{rn-sae\}"
 MACHINES = {
     "elf64-x86-64": Machine(
         options=("-M", "intel"),
-        forbidden={"avx2": r"zmm|\bk[0-7]\b|[xy]mm(1[6-9]|2\d|3[01])|vpdp|vgf2p8|vpmadd52"},
+        forbidden={
+            "avx2": rf"{AVX512}|vpdp|{OTHER}",
+            "avxvnni": rf"{AVX512}|vpdpb(?!usd\b)|vpdpw(?!ssd\b)|{OTHER}",
+            "avxvnniint8": rf"{AVX512}|vpdpb(?!usd\b|ssd\b)|vpdpw(?!ssd\b)|{OTHER}",
+            "avx512": rf"vpdp|{OTHER}",
+            "avx512vnni": rf"vpdpb(?!usd\b)|vpdpw(?!ssd\b)|{OTHER}",
+            "amx": rf"vpdpb(?!usd\b)|vpdpw(?!ssd\b)|{OTHER}",
+        },
         vector=r"[xyz]mm\d",
-        stack=r"\[rsp\b[^]]*",
+        stack=r"[XYZ]MMWORD PTR \[rsp\b[^]]*",
         frame=r"mov +rbp,rsp|lea +rbp,\[rsp\b",
-        frame_stack=r"\[rbp\b[^]]*",
+        frame_stack=r"[XYZ]MMWORD PTR \[rbp\b[^]]*",
         jump=r"(?:(?:bnd|notrack) )?j\w+ +([0-9a-f]+)\b",
         leave=r"(?:(?:bnd|notrack) )?(?:jmp|ret|ud2|hlt)\b",
-        multiplies=("vpmaddubsw", "vpmaddwd"),
+        multiplies=("vpmaddubsw", "vpdpbusd", "vpdpbssd", "tdpb[us][us]d", "vpmaddwd"),
         fma=r"vfmadd\d+ps",
     ),
 }

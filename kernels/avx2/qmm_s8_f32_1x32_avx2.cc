@@ -7,7 +7,7 @@
 #include "../quantizer.h"
 #include "avx2.h"
 
-namespace qmm::avx2 {
+namespace qmm::isa {
 namespace {
 
 // Eight of the `left` elements that are left; 0 past them.
@@ -165,11 +165,11 @@ QMM_NOINLINE void quantize_any(QuantizedRow r) {
 }
 
 }  // namespace
-}  // namespace qmm::avx2
+}  // namespace qmm::isa
 
 void qmm::qmm_s8_f32_1x32_avx2(const QuantizedRow& r) {
-  if (r.stride != 1) return avx2::quantize_any<false>(r);
+  if (r.stride != 1) return isa::quantize_any<false>(r);
   const bool by_eight = r.token_scale == nullptr && r.group % 32 == 0 && r.group <= kMaxSegment;
-  const QuantizedRow rest = by_eight ? avx2::quantize_groups(r) : r;
-  if (rest.k > 0) avx2::quantize_any<true>(rest);
+  const QuantizedRow rest = by_eight ? isa::quantize_groups(r) : r;
+  if (rest.k > 0) isa::quantize_any<true>(rest);
 }

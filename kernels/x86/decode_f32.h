@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Codes of eight columns to float(code - zero): a column's k lie in one 32-bit lane. Instead of a shift and a
+// Codes of a vector of columns to float(code - zero): a column's k lie in one 32-bit lane. Instead of a shift and a
 // conversion, a code is left where it is, at bit p, among the fraction of a float whose exponent gives that bit the
 // weight 1: it then is 2^(23-p) + code, exactly, and 2^(23-p) + zero is subtracted.
 #pragma once
 
-#include "avx2.h"
+#include "sides.h"
 
-namespace qmm::avx2 {
+namespace qmm::isa {
 namespace {
 
-// The k of eight columns' lanes come in quarters of two: k + 2 * quarter and the next lie eight bits apart, and the
+// The k of the columns' lanes come in quarters of two: k + 2 * quarter and the next lie eight bits apart, and the
 // first of them at this bit.
 template <int Bits>
 constexpr int first_bit(int quarter) {
@@ -20,29 +20,29 @@ constexpr int first_bit(int quarter) {
 template <int Bits>
 constexpr int kStep = Bits == 4 ? 4 : 8;
 
-// The lanes of a quarter; `line` points to the columns' 32 bytes at k. Signed codes become unsigned, 128 more.
+// The lanes of a quarter; `line` points to the columns' bytes at k. Signed codes become unsigned, 128 more.
 template <int Bits>
-QMM_INLINE __m256i load_quarter(const uint8_t* line, int quarter) {
-  __m256i lanes = load(line + (Bits == 8 ? quarter / 2 * kLine : 0));
-  if constexpr (Bits == 8) lanes = _mm256_xor_si256(lanes, _mm256_set1_epi8(-128));
-  return quarter % 2 == 0 ? lanes : _mm256_srli_epi32(lanes, 16);
+QMM_INLINE Int load_quarter(const uint8_t* line, int quarter) {
+  Int lanes = load(line + (Bits == 8 ? quarter / 2 * kLine : 0));
+  if constexpr (Bits == 8) lanes = exclusive_or(lanes, set1_s8(-128));
+  return quarter % 2 == 0 ? lanes : shift_right<16>(lanes);
 }
 
 // What is to be subtracted for a code at a bit.
 template <int Bits>
-QMM_INLINE __m256 bias(__m256 zero, int bit) {
-  return _mm256_add_ps(zero, _mm256_set1_ps(static_cast<float>((1 << (23 - bit)) + (Bits == 8 ? 128 : 0))));
+QMM_INLINE Float bias(Float zero, int bit) {
+  return add_f32(zero, set1_f32(static_cast<float>((1 << (23 - bit)) + (Bits == 8 ? 128 : 0))));
 }
 
 // For codes at each of these places: their mask, and the exponent.
 template <int Bits>
 struct Constants {
   static constexpr int kPlaces = 16 / kStep<Bits>;
-  alignas(32) uint32_t mask[kPlaces][8];
-  alignas(32) uint32_t exponent[kPlaces][8];
+  alignas(64) uint32_t mask[kPlaces][kColumns];
+  alignas(64) uint32_t exponent[kPlaces][kColumns];
   constexpr Constants() : mask(), exponent() {
     for (int i = 0; i < kPlaces; ++i)
-      for (int c = 0; c < 8; ++c) {
+      for (int c = 0; c < kColumns; ++c) {
         mask[i][c] = ((1u << Bits) - 1) << (kStep<Bits> * i);
         exponent[i][c] = static_cast<uint32_t>(127 + 23 - kStep<Bits> * i) << 23;
       }
@@ -54,14 +54,14 @@ constexpr Constants<Bits> kConstants;
 // Decodes the codes at a bit of several columns' lanes.
 template <int Bits>
 struct Decoder {
-  __m256i mask, exponent;
+  Int mask, exponent;
   QMM_INLINE explicit Decoder(int bit)
       : mask(load_now(kConstants<Bits>.mask[bit / kStep<Bits>])),
         exponent(load_now(kConstants<Bits>.exponent[bit / kStep<Bits>])) {}
-  QMM_INLINE __m256 operator()(__m256i lanes, __m256 bias) const {
-    return _mm256_sub_ps(_mm256_castsi256_ps(_mm256_or_si256(_mm256_and_si256(lanes, mask), exponent)), bias);
+  QMM_INLINE Float operator()(Int lanes, Float bias) const {
+    return sub_f32(as_float(pick(lanes, mask, exponent)), bias);
   }
 };
 
 }  // namespace
-}  // namespace qmm::avx2
+}  // namespace qmm::isa

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "../x86/gemm_u4.h"
+
+void qmm::qmm_f32_s8_u4_8x16x8_avx512(const Block& b) { isa::gemm_u4<qmm_f32_s8_u4_8x16x8_avx512_tile>(b); }
