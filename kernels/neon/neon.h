@@ -15,6 +15,13 @@ namespace {
 QMM_INLINE uint8x16_t load(const void* p) { return vld1q_u8(static_cast<const uint8_t*>(p)); }
 QMM_INLINE int8x16_t load_s8(const void* p) { return vld1q_s8(static_cast<const int8_t*>(p)); }
 
+// Loads here, not where a compiler would: it keeps constants in registers over many steps, and spills.
+QMM_INLINE float32x4_t load_now(const float* p) {
+  float32x4_t v;
+  asm volatile("ldr %q0, %1" : "=w"(v) : "m"(*reinterpret_cast<const float(*)[4]>(p)));
+  return v;
+}
+
 // Four scales or mins.
 QMM_INLINE float32x4_t widen(Scale type, const uint8_t* values, int64_t i) {
   if (type == Scale::F32) return vreinterpretq_f32_u8(load(values + i * 4));
