@@ -146,14 +146,15 @@ QMM_INLINE void begin_s8(const Block& b, const Group& g, const AnySides& sides, 
   });
 }
 
-// Ends it: acc = fma(float(d) * lhs_scale, scale, acc), then mins; or leaves d in carry.
-template <Offset O, int R, class AnySides>
+// Ends it for 4 * V columns from `column` on: acc = fma(float(d) * lhs_scale, scale, acc), then mins; or leaves d in
+// carry.
+template <Offset O, int R, int V, class AnySides>
 QMM_INLINE void end_s8(const Block& b, const Group& g, const AnySides& sides, int64_t row, int64_t panel,
-                       const int32x4_t (&d)[R][4]) {
-  const int64_t at = (row * b.panels + panel) * kPanel, stride = b.panels * kPanel;
+                       int64_t column, const int32x4_t (&d)[R][V]) {
+  const int64_t at = (row * b.panels + panel) * kPanel + column, stride = b.panels * kPanel;
   if (g.suspend) {
-    unroll<4 * R>([&](auto i) QMM_FLAT {
-      vst1q_s32(static_cast<int32_t*>(b.carry) + at + i / 4 * stride + i % 4 * 4, d[i / 4][i % 4]);
+    unroll<V * R>([&](auto i) QMM_FLAT {
+      vst1q_s32(static_cast<int32_t*>(b.carry) + at + i / V * stride + i % V * 4, d[i / V][i % V]);
     });
     return;
   }
@@ -163,13 +164,13 @@ QMM_INLINE void end_s8(const Block& b, const Group& g, const AnySides& sides, in
     lhs_scale[i] = b.lhs_scales[lhs_group];
     lhs_min[i] = static_cast<float>(static_cast<const int32_t*>(b.lhs_sums)[lhs_group]) * lhs_scale[i];
   });
-  unroll<4>([&](auto v) QMM_FLAT {
-    const float32x4_t scale = sides.scale(v * 4);
+  unroll<V>([&](auto v) QMM_FLAT {
+    const float32x4_t scale = sides.scale(column + v * 4);
     unroll<R>([&](auto i) QMM_FLAT {
       float* acc = b.acc + at + i * stride + v * 4;
       const float32x4_t u = vmulq_n_f32(vcvtq_f32_s32(d[i][v]), lhs_scale[i]);
       float32x4_t y = vfmaq_f32(vld1q_f32(acc), u, scale);
-      if constexpr (O == Offset::Mins) y = vfmaq_n_f32(y, sides.min(v * 4), lhs_min[i]);
+      if constexpr (O == Offset::Mins) y = vfmaq_n_f32(y, sides.min(column + v * 4), lhs_min[i]);
       vst1q_f32(acc, y);
     });
   });

@@ -20,7 +20,7 @@ QMM_INLINE void group_s8(const Block& b, const Group& g, int64_t row, int64_t fi
   const auto* a = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride + g.begin;
   Multiply::template add<C>(a, b.lhs_stride, codes + g.begin / line_k(C) * kLine, panel_stride, g.end - g.begin, d,
                             prefetch);
-  unroll<P>([&](auto p) QMM_FLAT { end_s8<O>(b, g, sides_of(first + p), row, first + p, d[p]); });
+  unroll<P>([&](auto p) QMM_FLAT { end_s8<O>(b, g, sides_of(first + p), row, first + p, 0, d[p]); });
 }
 
 // Few rows: panels from `first` on, P side by side, a group of each in turn. One stream of reads leaves memory
