@@ -58,6 +58,24 @@ MACHINES = {
         multiplies=("vpmaddubsw", "vpdpbusd", "vpdpbssd", "tdpb[us][us]d", "vpmaddwd"),
         fma=r"vfmadd\d+ps",
     ),
+    "elf64-littleaarch64": Machine(
+        options=(),
+        forbidden={
+            "neon": r"[su]dot\b|mmla\b|\bz\d",
+            "neon_dotprod": r"mmla\b|\bz\d",
+            "neon_i8mm": r"\bz\d",
+            "sve": r"mmla\b|dot\s+v",
+            "sve_i8mm": r"(?:mmla|dot)\s+v",
+        },
+        vector=r"\b[vqz]\d",
+        stack=r"\[sp\b[^]]*",
+        frame=r"mov\s+x29, sp|add\s+x29, sp",
+        frame_stack=r"\[x29\b[^]]*",
+        jump=r"(?:b(?:\.\w+)?|cbn?z\s+\w+,|tbn?z\s+\w+, #\w+,)\s+([0-9a-f]+)\b",
+        leave=r"(?:b|br|ret|brk|udf)\b(?!\.)",
+        multiplies=(r"sm(?:ull|lal)2?\b", r"[su]dot\b|smmla\b"),
+        fma=r"fmla\b",
+    ),
 }
 
 
@@ -99,7 +117,7 @@ def read_object(objdump: str, path: Path) -> Code:
             functions.append([])
         elif re.match(r"\s+[0-9a-f]+: R_", line):
             functions[-1][-1].relocated = True
-        elif match := re.match(r" *([0-9a-f]+):\t([^#<]+)", line):
+        elif match := re.match(r" *([0-9a-f]+):\t(.*?)(?:<| +(?:#|//) |$)", line):
             functions[-1].append(Instruction(int(match[1], 16), match[2].strip()))
     return Code(machine, functions, set(re.findall(r"\*UND\*\s+\S+\s+(\S+)$", symbols, re.MULTILINE)))
 
@@ -269,7 +287,7 @@ def main(compiler: str, objdump: str, *objects: str) -> list[str]:
             faults.append(f"{name}: no object")
             continue
         code = read_object(objdump, paths[name])
-        found = check_code(code, name.rsplit("_", 1)[1])
+        found = check_code(code, re.search(r"\dx\d+_([a-z]\w*)$", name)[1])
         if kind == "kernel":
             found += check_loops(code)
         faults += [f"{name}: {fault}" for fault in found]
