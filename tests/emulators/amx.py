@@ -10,9 +10,13 @@ ROWS, ROW = 16, 64  # of the largest tile, and bytes of its rows
 OPERANDS = {"tdpbssd": ("i1", "i1"), "tdpbsud": ("i1", "u1"), "tdpbusd": ("u1", "i1"), "tdpbuud": ("u1", "u1")}
 
 
+class Fault(Exception):
+    """What is an exception on a CPU."""
+
+
 class Amx:
-    def __init__(self, memory, cpu):
-        self.memory = memory
+    def __init__(self, machine, cpu):
+        self.machine = machine
         self.cpu = cpu
         self.shapes = []  # (rows, bytes of a row)
         self.tiles = []  # empty: not configured
@@ -54,9 +58,13 @@ class Amx:
     def at(self, base, displacement):
         return (getattr(self.cpu, base) if base else 0) + displacement & (1 << 64) - 1
 
+    def place(self, begin, size):
+        self.require(self.machine.present(begin, begin + size), f"{begin:#x} may not be touched")
+        return slice(begin, begin + size)
+
     def require(self, condition, sentence):
         if not condition:
-            raise SystemExit(f"AMX near {self.cpu.rip:#x}: {sentence}")
+            raise Fault(f"AMX before {self.cpu.rip:#x}: {sentence}")
 
     def shape(self, tile):
         self.require(self.tiles, "no tiles are configured")
@@ -65,7 +73,7 @@ class Amx:
 
     def configure(self, base, displacement, *_):
         at = self.at(base, displacement)
-        config = self.memory[at : at + 64]
+        config = self.machine.memory[self.place(at, 64)]
         palette, start_row, row_bytes, rows = config[0], config[1], np.frombuffer(config, "<u2", 8, 16), config[48:56]
         if palette == 0:
             return self.release()
@@ -90,18 +98,16 @@ class Amx:
         rows, size = self.shape(tile)
         stride = getattr(self.cpu, index) * scale if index else 0
         for row in range(rows):
-            at = self.at(base, displacement + row * stride)
-            self.require(at + size <= len(self.memory), f"row {row} of tmm{tile} at {at:#x}")
-            yield row, slice(at, at + size), size
+            yield row, self.place(self.at(base, displacement + row * stride), size), size
 
     def load(self, tile, *address):
         self.zero(tile)
         for row, place, size in self.rows_in_memory(tile, *address):
-            self.tiles[tile][row, :size] = np.frombuffer(self.memory[place], np.uint8)
+            self.tiles[tile][row, :size] = np.frombuffer(self.machine.memory[place], np.uint8)
 
     def store(self, tile, *address):
         for row, place, size in self.rows_in_memory(tile, *address):
-            self.memory[place] = self.tiles[tile][row, :size].tobytes()
+            self.machine.memory[place] = self.tiles[tile][row, :size].tobytes()
 
     def multiply(self, c, a, b, type_a, type_b):
         (rows, row_bytes), (rows_a, row_bytes_a), (rows_b, row_bytes_b) = map(self.shape, (c, a, b))

@@ -23,7 +23,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from amx import Amx
+from amx import Amx, Fault
 
 # Bound when they are called: the wheel names functions of a newer libc, which nothing here calls.
 sys.setdlopenflags(os.RTLD_LAZY)
@@ -52,10 +52,10 @@ MODELS = {
 
 MEMORY = 64 << 20
 PAGE = 4096
-LARGE_PAGE = 2 << 20
-TABLES = MEMORY - LARGE_PAGE  # page tables and stubs; the stack ends below
-SYSCALL_STUB = TABLES + 0x4000
-CPUID_STUB = TABLES + 0x4100
+TABLES = MEMORY - (1 << 20)  # page tables and stubs; the stack ends below
+PAGE_TABLE = TABLES + 3 * PAGE
+SYSCALL_STUB = MEMORY - PAGE
+CPUID_STUB = SYSCALL_STUB + 0x100
 STACK = 8 << 20
 UD2 = b"\x0f\x0b"
 CPUID = b"\x0f\xa2"
@@ -111,7 +111,7 @@ class Machine:
         self.brk_begin = self.brk = (end + PAGE - 1) & -PAGE
         self.mmap_begin = self.mmap_end = MEMORY // 2
         stack = self.make_stack(arguments, environment, entry, headers, count)
-        self.amx = Amx(self.memory, self.cpu) if amx else None
+        self.amx = Amx(self, self.cpu) if amx else None
         self.refuse = refuse
         self.cpuid = cpuid | AMX_CPUID if amx else cpuid
         if self.cpuid:
@@ -124,6 +124,16 @@ class Machine:
 
     def write(self, address, data):
         self.memory[address : address + len(data)] = bytes(data)
+
+    def map(self, begin, end, present):
+        """Makes pages of the program's be there or not; addresses are physical ones."""
+        pages = [page | 7 if present else 0 for page in range(begin & -PAGE, end, PAGE)]
+        self.write(PAGE_TABLE + begin // PAGE * 8, struct.pack(f"<{len(pages)}Q", *pages))
+
+    def present(self, begin, end):
+        table = PAGE_TABLE + begin // PAGE * 8
+        entries = self.memory[table : PAGE_TABLE + ((end - 1) // PAGE + 1) * 8 : 8]
+        return 0 <= begin < end <= MEMORY and all(entries)
 
     # ---- before the program runs
 
@@ -185,12 +195,12 @@ class Machine:
                     self.traps[end] = instruction
 
     def start(self, entry, stack, xcr0):
-        # Large pages, address = physical address; the first is not there, so that null pointers are found.
-        levels = [TABLES, TABLES + PAGE, TABLES + 2 * PAGE]
-        self.write(levels[0], struct.pack("<Q", levels[1] | 7))
-        self.write(levels[1], struct.pack("<Q", levels[2] | 7))
-        pages = [0] + [page | 0x87 for page in range(LARGE_PAGE, MEMORY, LARGE_PAGE)]
-        self.write(levels[2], struct.pack(f"<{len(pages)}Q", *pages))
+        # The first pages are not there, so that null pointers are found.
+        self.write(TABLES, struct.pack("<Q", TABLES + PAGE | 7))
+        self.write(TABLES + PAGE, struct.pack("<Q", TABLES + 2 * PAGE | 7))
+        tables = [table | 7 for table in range(PAGE_TABLE, PAGE_TABLE + MEMORY // PAGE * 8, PAGE)]
+        self.write(TABLES + 2 * PAGE, struct.pack(f"<{len(tables)}Q", *tables))
+        self.map(16 * PAGE, MEMORY, True)
 
         def segment(selector, attributes):
             s = bochscpu.Segment()
@@ -203,7 +213,7 @@ class Machine:
         state.cr4 = int(state.cr4) | 1 << 5 | 1 << 7 | 1 << 9 | 1 << 10  # PAE, PGE, OSFXSR, OSXMMEXCPT
         if xcr0 & ~SSE:
             state.cr4 = int(state.cr4) | 1 << 18  # OSXSAVE
-        state.cr3, state.xcr0 = levels[0], xcr0
+        state.cr3, state.xcr0 = TABLES, xcr0
         state.cs, data = segment(8, 0xA09B), segment(16, 0xC093)
         state.ds = state.es = state.ss = state.fs = state.gs = data
         state.star, state.lstar, state.sfmask = 8 << 32 | 16 << 48, SYSCALL_STUB, 0
@@ -229,7 +239,10 @@ class Machine:
             trap = self.traps.get(self.cpu.rip) if self.exception == 6 else None
             if trap is None:
                 self.end_by_exception()
-            trap()
+            try:
+                trap()
+            except Fault as fault:
+                raise Ended(139, fault) from None
 
     def end_by_exception(self):
         rip = self.cpu.rip
@@ -308,7 +321,13 @@ class Machine:
         if self.mmap_end > TABLES - STACK:
             raise OSError(errno.ENOMEM, "")
         self.write(begin, bytes(self.mmap_end - begin))
+        self.map(begin, self.mmap_end, protection != 0)
         return begin
+
+    def sys_mprotect(self, address, size, protection, *_):
+        self.map(address, address + size, protection != 0)  # what may not be written is not watched
+        self.cpu.state = self.cpu.state  # forgets what the core knows of pages
+        return 0
 
     def sys_munmap(self, address, size, *_):
         if address + (size + PAGE - 1 & -PAGE) == self.mmap_end:  # of the others the memory is not used again
@@ -357,7 +376,7 @@ class Machine:
         1: sys_write,
         3: sys_close,
         9: sys_mmap,
-        10: sys_nothing,  # mprotect
+        10: sys_mprotect,
         11: sys_munmap,
         12: sys_brk,
         16: sys_ioctl,

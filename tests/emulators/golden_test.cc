@@ -9,12 +9,15 @@
 //   golden_test --generate                          writes the golden file to stdout
 //
 // The scalar rows take most of an emulator's time.
+#include <sys/mman.h>
+
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -148,6 +151,38 @@ std::vector<Case> make_cases() {
   return cases;
 }
 
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+// Memory before a page that may not be touched, so that a kernel that goes a byte too far ends the program.
+class Guarded {
+ public:
+  Guarded() {
+    auto* memory =
+        static_cast<uint8_t*>(mmap(nullptr, kSize + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (memory == MAP_FAILED || mprotect(memory + kSize, kPage, PROT_NONE) != 0) std::abort();
+    end_ = memory + kSize;
+  }
+  // The last bytes, of which every float is a NaN.
+  template <class T>
+  T* last(size_t count) const {
+    if (count * sizeof(T) > kSize) std::abort();
+    return static_cast<T*>(std::memset(end_ - count * sizeof(T), 0xff, count * sizeof(T)));
+  }
+
+ private:
+  static constexpr size_t kSize = 4 << 20, kPage = 65536;  // the largest page that there is
+  uint8_t* end_;
+};
+
+struct Memory {
+  Guarded packed, x, y, scratch;
+};
+
+const Memory& memory() {
+  static const Memory memory;
+  return memory;
+}
+
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
 // SplitMix64. The distributions of <random> are not the same in all libraries.
@@ -260,12 +295,13 @@ struct Weights {
     std::memcpy(array.data() + i * static_cast<size_t>(size), &bits, static_cast<size_t>(size));
   }
 
-  std::vector<uint8_t> pack() const {
+  // In guarded memory.
+  std::span<const uint8_t> pack() const {
     size_t size = 0;
     require(qmm_packed_size(&desc, &size));
-    std::vector<uint8_t> packed(size);
-    require(qmm_pack(&desc, &arrays, packed.data(), size));
-    return packed;
+    auto* packed = memory().packed.last<uint8_t>(size);
+    require(qmm_pack(&desc, &arrays, packed, size));
+    return {packed, size};
   }
 
   size_t groups;
@@ -286,7 +322,7 @@ class Hash {
   }
   void add(float f) { add(f != f ? 0x7fc00000 : bit_copy<uint32_t>(f)); }  // NaNs are equal
   template <class T>
-  void add(const std::vector<T>& values) {
+  void add(std::span<const T> values) {
     for (const T& value : values)
       if constexpr (sizeof(T) == 1)
         add(static_cast<uint32_t>(static_cast<uint8_t>(value)));
@@ -294,6 +330,10 @@ class Hash {
         add(static_cast<uint32_t>(value));
       else
         add(value);
+  }
+  template <class T>
+  void add(const std::vector<T>& values) {
+    add(std::span<const T>(values));
   }
   uint64_t value() const { return value_; }
 
@@ -315,30 +355,32 @@ template <class Use>
 void run_matmul(const Case& c, const Rows& rows, Use use) {
   Random random;
   const Weights weights(c, random);
-  const std::vector<uint8_t> packed = weights.pack();
+  const std::span<const uint8_t> packed = weights.pack();
   auto rhs = sized<qmm_rhs>();
   require(qmm_rhs_open(packed.data(), packed.size(), &rhs));
-  std::vector<float> x, bias, y(static_cast<size_t>(c.m * c.n));
-  x.reserve(static_cast<size_t>(c.m * c.k));
-  for (int64_t i = 0; i < c.m; ++i)
-    for (int64_t k = 0; k < c.k; ++k) x.push_back(make_x(random, c.values, i));
+  const auto x_size = static_cast<size_t>(c.m * c.k), y_size = static_cast<size_t>(c.m * c.n);
+  auto* x = memory().x.last<float>(x_size);
+  for (size_t i = 0; i < x_size; ++i) x[i] = make_x(random, c.values, static_cast<int64_t>(i) / c.k);
+  std::vector<float> bias;
   for (int64_t i = 0; i < c.n; ++i) bias.push_back(random.real(-4, 1));
   auto args = sized<qmm_matmul_args>();
   args.lhs_kind = c.lhs_kind;
   args.m = c.m;
-  args.x = x.data();
+  args.x = x;
   args.x_row_stride = c.k;
   args.rhs = &rhs;
   args.bias = c.n % 2 == 0 ? bias.data() : nullptr;
-  args.y = y.data();
   args.y_row_stride = c.n;
   const Lhs lhs = c.lhs_kind == QMM_LHS_F32 ? Lhs::F32 : Lhs::S8;
   for (const Kernel& kernel : kernels()) {
     if (kernel.lhs != lhs || kernel.bits != c.bits || !rows.include(kernel.need)) continue;
-    std::memset(y.data(), 0x5a, y.size() * sizeof(float));
+    auto* y = memory().y.last<float>(y_size);
+    args.y = y;
+    require(scratch_size(&args, &args.scratch_size, &kernel));
+    args.scratch = memory().scratch.last<uint8_t>(args.scratch_size);
     require(matmul(&args, &kernel));
     Hash hash;
-    hash.add(y);
+    hash.add(std::span<const float>(y, y_size));
     use(kernel.name, hash.value());
   }
 }
@@ -346,26 +388,26 @@ void run_matmul(const Case& c, const Rows& rows, Use use) {
 template <class Use>
 void run_quantizer(const Case& c, const Rows& rows, Use use) {
   Random random;
-  std::vector<float> x;
-  for (int64_t k = 0; k < c.k; ++k) x.push_back(make_x(random, c.values, c.k % 2));
+  const auto k = static_cast<size_t>(c.k);
+  auto* x = memory().x.last<float>(k);
+  for (size_t i = 0; i < k; ++i) x[i] = make_x(random, c.values, c.k % 2);
   const auto segments =
       static_cast<size_t>(c.k / c.group * ceil_div(c.group, kMaxSegment) + ceil_div(c.k % c.group, kMaxSegment));
   for (const Quantizer& quantizer : quantizers()) {
     if (!rows.include(quantizer.need)) continue;
-    std::vector<int8_t> codes(static_cast<size_t>(round_up(c.k, 8)));
+    auto* codes = memory().y.last<int8_t>(static_cast<size_t>(round_up(c.k, 8)));
     std::vector<float> scales(segments), token_scale(1);
     std::vector<int32_t> sums(segments);
-    quantizer.run({.x = x.data(),
+    quantizer.run({.x = x,
                    .stride = 1,
                    .k = c.k,
                    .group = round_up(c.group, 8),
-                   .codes = codes.data(),
+                   .codes = codes,
                    .scales = scales.data(),
                    .sums = sums.data(),
                    .token_scale = c.lhs_kind == QMM_LHS_S8_TOKEN ? token_scale.data() : nullptr});
-    codes.resize(static_cast<size_t>(c.k));
     Hash hash;
-    hash.add(codes), hash.add(scales), hash.add(sums), hash.add(token_scale);
+    hash.add(std::span<const int8_t>(codes, k)), hash.add(scales), hash.add(sums), hash.add(token_scale);
     use(quantizer.name, hash.value());
   }
 }
@@ -378,7 +420,7 @@ void run_weights(const Case& c, Use use) {
   std::vector<float> w, rows(static_cast<size_t>(c.m * c.k));
   for (int64_t i = 0; i < c.n * c.k; ++i) w.push_back(make_x(random, c.values, 0));
   require(qmm_quantize(&weights.desc, w.data(), c.k, &weights.arrays));
-  const std::vector<uint8_t> packed = weights.pack();
+  const std::span<const uint8_t> packed = weights.pack();
   auto rhs = sized<qmm_rhs>();
   require(qmm_rhs_open(packed.data(), packed.size(), &rhs));
   const std::vector<int64_t> ids = {c.n - 1, 0};
