@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 ROWS, ROW = 16, 64  # of the largest tile, and bytes of its rows
+MNEMONICS = "ldtilecfg|tilerelease|tilezero|tileloadd|tileloaddt1|tilestored|tdpb[su][su]d"
 OPERANDS = {"tdpbssd": ("i1", "i1"), "tdpbsud": ("i1", "u1"), "tdpbusd": ("u1", "i1"), "tdpbuud": ("u1", "u1")}
 
 
@@ -22,7 +23,7 @@ class Amx:
         self.tiles = []  # empty: not configured
 
     def parse(self, text, end):
-        """Returns what an instruction (in Intel syntax, `end` is the address after it) does, as a function, or None."""
+        """Returns what an instruction (in Intel syntax, `end` is the address after it) does, as a function."""
         name, _, operands = text.split("#")[0].partition(" ")
         tiles = [int(t) for t in re.findall(r"tmm(\d)", operands)]
         if name in OPERANDS:
@@ -35,9 +36,7 @@ class Amx:
             return partial(self.configure, *self.address(operands, end))
         if name == "tilezero":
             return partial(self.zero, *tiles)
-        if name == "tilerelease":
-            return self.release
-        return None
+        return self.release
 
     @staticmethod
     def address(operands, end):

@@ -14,7 +14,6 @@ import argparse
 import ctypes
 import errno
 import importlib
-import itertools
 import mmap
 import os
 import re
@@ -23,7 +22,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from amx import Amx, Fault
+import amx
 
 # Bound when they are called: the wheel names functions of a newer libc, which nothing here calls.
 sys.setdlopenflags(os.RTLD_LAZY)
@@ -68,13 +67,14 @@ class Ended(Exception):
         self.sentence = sentence
 
 
-def disassemble(program):
-    """Returns (address, end, text) of each instruction."""
+def disassemble(program, mnemonics):
+    """Yields (address, end, text) of the instructions of these names, a regular expression."""
     listing = subprocess.run(
-        ["objdump", "-d", "-M", "intel", "--no-show-raw-insn", program], check=True, stdout=subprocess.PIPE, text=True
+        ["objdump", "-d", "-w", "-M", "intel", program], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
-    lines = [(int(address, 16), text) for address, text in re.findall(r"^ +([0-9a-f]+):\t(.*)$", listing, re.M)]
-    return [(address, after, text) for (address, text), (after, _) in itertools.pairwise(lines)]
+    for match in re.finditer(rf"^ +([0-9a-f]+):\t([0-9a-f ]+)\t((?:{mnemonics})\b.*)$", listing, re.M):
+        address = int(match[1], 16)
+        yield address, address + len(match[2].split()), match[3].strip()
 
 
 def set_model(number):
@@ -90,7 +90,7 @@ def set_model(number):
 
 
 class Machine:
-    def __init__(self, arguments, environment, model, amx, refuse, xcr0):
+    def __init__(self, arguments, environment, model, with_amx, refuse, xcr0):
         number, state, cpuid = MODELS[model]
         set_model(number)
         self.name = model
@@ -111,12 +111,12 @@ class Machine:
         self.brk_begin = self.brk = (end + PAGE - 1) & -PAGE
         self.mmap_begin = self.mmap_end = MEMORY // 2
         stack = self.make_stack(arguments, environment, entry, headers, count)
-        self.amx = Amx(self, self.cpu) if amx else None
+        self.amx = amx.Amx(self, self.cpu) if with_amx else None
         self.refuse = refuse
-        self.cpuid = cpuid | AMX_CPUID if amx else cpuid
+        self.cpuid = cpuid | AMX_CPUID if with_amx else cpuid
         if self.cpuid:
             self.trap()
-        if amx:
+        if with_amx:
             state |= TILES
         self.write(SYSCALL_STUB, UD2)
         self.write(CPUID_STUB, CPUID + UD2)
@@ -185,14 +185,12 @@ class Machine:
 
     def trap(self):
         """Makes traps of CPUID, where it does not tell all, and of AMX, which the core does not have."""
-        for address, end, text in disassemble(self.program):
+        for address, end, text in disassemble(self.program, f"cpuid|{amx.MNEMONICS}"):
             if text == "cpuid":
                 self.write(address, UD2)
                 self.traps[end] = self.on_cpuid
             elif self.amx:
-                instruction = self.amx.parse(text, end)
-                if instruction is not None:
-                    self.traps[end] = instruction
+                self.traps[end] = self.amx.parse(text, end)
 
     def start(self, entry, stack, xcr0):
         # The first pages are not there, so that null pointers are found.
@@ -241,12 +239,14 @@ class Machine:
                 self.end_by_exception()
             try:
                 trap()
-            except Fault as fault:
+            except amx.Fault as fault:
                 raise Ended(139, fault) from None
 
     def end_by_exception(self):
         rip = self.cpu.rip
-        where = next((f"{a:#x}: {text}" for a, end, text in disassemble(self.program) if a < rip <= end), f"{rip:#x}")
+        where = next(
+            (f"{a:#x}: {text}" for a, end, text in disassemble(self.program, r"\w+") if a < rip <= end), f"{rip:#x}"
+        )
         if self.exception == 6:
             raise Ended(132, f"{self.name} has no such instruction: {where}")
         raise Ended(139, f"exception {self.exception} near {where}, address {self.cpu.cr2:#x}")
