@@ -34,7 +34,7 @@ function(qmm_add_kernels target)
   set(avxvnniint8_flags ${avxvnni_flags})
   set(avx512_flags ${avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    list(APPEND avx512_flags -Wno-maybe-uninitialized)  # of its own header's "undefined" vectors
+    list(APPEND avx512_flags -Wno-uninitialized -Wno-maybe-uninitialized)  # of its own header's "undefined" vectors
   endif()
   set(avx512vnni_flags ${avx512_flags} -mavx512vnni)
   set(amx_flags ${avx512vnni_flags} -mamx-tile -mamx-int8)

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// 8-bit lhs, GEMM on AMX: I = sum of a * code over a group, by TDPBSSD.
+//
+// Tile of 32 rows x 32 columns. A line of 8-bit codes, 16 columns x 4 k, is a row of TDPBSSD's right operand, so that
+// 8-bit panels are multiplied where they lie; 4-bit ones are unpacked once a block to s8, their zeros subtracted. The
+// left operand is 16 rows of the lhs, where they lie. The k of a product, `depth`, are the most that divide a group: 64
+// where it is a multiple of 64, and all 32 of group 32. Groups of few factors (8 * 17) are right and slow.
+//   tmm0-3  int32 sums: 2 x 2 tiles of 16 rows x 16 columns
+//   tmm4-5  16 rows x depth of the lhs              tmm6-7  depth x 16 columns of codes
+// The sums go through memory to the contract's float arithmetic, those of one group while the next is multiplied.
+//
+// TDPBSSD takes a cycle a row, whatever the depth: 16 rows x 16 columns x 64 k in 16 cycles bound it at 1024 MAC/cycle.
+// A group's end stores 32 x 32 sums and then acc, one vector of 16 a cycle: 128 cycles; the conversion, multiplication
+// and FMA of each vector take 96 on two ports. In group 32 the products take 64: its end bounds it, at 256 MAC/cycle.
+// In group 128 they take 128, as long as the end: 1024, which is also the bound per channel. Unpacking takes 2.5 cycles
+// of each line of 8 k x 16 columns, 1/6 of what multiplying it by 128 rows takes.
+#pragma once
+
+#include <immintrin.h>
+
+#include "../walk.h"
+
+namespace qmm::amx {
+namespace {
+
+constexpr int64_t kTileRows = 16;             // and columns, of sums
+constexpr int64_t kRow = 64;                  // bytes of the longest row
+constexpr int64_t kSums = 32 * 32;            // of a tile of the kernel
+constexpr int64_t kSumsSize = 2 * kSums * 4;  // bytes of those of two groups
+
+// GCC's intrinsics do not say that they read memory: stores that were to come first may come later.
+template <int Tile>
+QMM_INLINE void load_tile(const void* from, int64_t stride) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(Tile) : "memory");
+}
+template <int Tile>
+QMM_INLINE void store_tile(void* to, int64_t stride) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(Tile) : "memory");
+}
+template <int Tile>
+QMM_INLINE void zero_tile() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(Tile));
+}
+template <int Sums, int Left, int Right>
+QMM_INLINE void multiply() {
+  asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(Left), "i"(Right));
+}
+
+// Sets the shapes of the tiles for so many rows of the lhs; they hold 0 then.
+inline void configure(int64_t rows, int64_t depth) {
+  struct alignas(64) {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } c = {};
+  static_assert(sizeof c == 64);
+  c.palette = 1;
+  const auto set = [&](int tile, int64_t tile_rows, int64_t row_bytes) {
+    c.rows[tile] = static_cast<uint8_t>(tile_rows);
+    c.row_bytes[tile] = static_cast<uint16_t>(row_bytes);
+  };
+  for (int i = 0; i < 2 && rows > i * kTileRows; ++i) {
+    const int64_t left = rows - i * kTileRows, tile_rows = left < kTileRows ? left : kTileRows;
+    set(2 * i, tile_rows, kRow), set(2 * i + 1, tile_rows, kRow);
+    set(4 + i, tile_rows, depth);
+    set(6 + i, depth / 4, kRow);
+  }
+  set(7, depth / 4, kRow);
+  asm volatile("ldtilecfg %0" : : "m"(c) : "memory");
+}
+
+// The most k that a product takes of a group: a divisor of it.
+inline int64_t depth_of(int64_t group) {
+  int64_t depth = group < kRow ? group : kRow;
+  while (group % depth != 0) depth -= 4;
+  return depth;
+}
+
+// Sixteen scales or mins.
+QMM_INLINE __m512 widen(Scale type, const uint8_t* values) {
+  if (type == Scale::F32) return _mm512_loadu_ps(values);
+  const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values));
+  return type == Scale::F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
+}
+
+// Sixteen zeros.
+QMM_INLINE __m512i widen_zeros(const uint8_t* values) {
+  return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(values)));
+}
+
+// A zero as two factors of vpdpwssd in a lane, zero and zero * 256, and what is to be subtracted so many times, as the
+// factors that belong to them: -sum & 255 and -sum >> 8. |sum| is below 2^23, 127 * kMaxSegment.
+QMM_INLINE __m512i split_zeros(__m512i zeros) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaa, zeros, _mm512_slli_epi32(zeros, 24));
+}
+QMM_INLINE __m512i split_sum(int32_t sum) {
+  return _mm512_set1_epi32(static_cast<int32_t>(static_cast<uint32_t>(-sum >> 8) << 16 | (-sum & 255)));
+}
+
+// Unpacks 4-bit panels to lines of 4 k in s8, less their zeros: [panels][k / 4].
+template <Offset O>
+inline void unpack(const Block& b, uint8_t* to) {
+  const __m512i mask = _mm512_set1_epi8(15);
+  for (int64_t p = 0; p < b.panels; ++p)
+    for_each_group(b, [&](const Group& g) QMM_FLAT {
+      __m512i zeros = _mm512_set1_epi8(O == Offset::Symmetric ? symmetric_zero(4) : 0);
+      if constexpr (O == Offset::Zeros)  // to the four bytes of their columns
+        zeros = _mm512_mullo_epi32(widen_zeros(b.offsets + p * b.panel_stride + g.index * kPanel),
+                                   _mm512_set1_epi32(0x01010101));
+      for (int64_t k = g.begin; k < g.end; k += 8) {
+        const int64_t at = p * b.panel_stride + k / 8 * kLine;
+        prefetch(b.next_codes, at);
+        const __m512i line = _mm512_loadu_si512(b.codes + at);
+        uint8_t* lines = to + (p * b.k + k) * kPanel;
+        _mm512_storeu_si512(lines, _mm512_sub_epi8(_mm512_and_si512(line, mask), zeros));
+        _mm512_storeu_si512(lines + kLine, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(line, 4), mask), zeros));
+      }
+      prefetch_sides(b, g.index, p);
+    });
+}
+
+// What is multiplied in a tile: s8 lines of 4 k, panels so many bytes apart.
+struct Codes {
+  const uint8_t* lines;
+  int64_t panel_stride;
+};
+
+// The sums of a group for R x P tiles, from carry where the group goes on, left in tmm0-3.
+template <int R, int P>
+QMM_INLINE void add_products(const int8_t* lhs, int64_t stride, const uint8_t* codes, int64_t panel_stride, int64_t k,
+                             int64_t depth) {
+  for (; k > 0; k -= depth) {
+    load_tile<4>(lhs, stride);
+    load_tile<6>(codes, kLine);
+    multiply<0, 4, 6>();
+    if constexpr (R == 2) {
+      load_tile<5>(lhs + kTileRows * stride, stride);
+      multiply<2, 5, 6>();
+    }
+    if constexpr (P == 2) {
+      load_tile<7>(codes + panel_stride, kLine);
+      multiply<1, 4, 7>();
+    }
+    if constexpr (R == 2 && P == 2) multiply<3, 5, 7>();
+    lhs += depth, codes += depth * kPanel;
+  }
+}
+
+// Calls use<tile>(where it lies among rows of P panels) for each of the R x P tiles of sums.
+template <int R, int P, class Use>
+QMM_INLINE void for_each_sum(Use use) {
+  unroll<R>([&](auto i) QMM_FLAT {
+    unroll<P>([&](auto p) QMM_FLAT { use.template operator()<2 * i + p>((i * kTileRows * P + p) * kPanel); });
+  });
+}
+
+// acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then mins, for the rows of a tile, with the sums of a
+// group. In those of 4-bit codes the zeros are subtracted.
+template <int Bits, Offset O, int P>
+QMM_NOINLINE void end_group(const Block& b, int64_t group, int64_t row, int64_t rows, const int32_t* sums) {
+  __m512 scales[P], mins[P];
+  __m512i zeros[P];
+  unroll<P>([&](auto p) QMM_FLAT {
+    const uint8_t* offsets = b.offsets + p * b.panel_stride + group * offsets_size(b);
+    scales[p] = widen(b.scale, b.scales + p * b.panel_stride + group * scales_size(b));
+    if constexpr (O == Offset::Mins) mins[p] = widen(b.scale, offsets);
+    if constexpr (O == Offset::Zeros && Bits == 8) zeros[p] = split_zeros(widen_zeros(offsets));
+  });
+  const int64_t first = row * b.lhs_group_stride + group;
+  const auto* lhs_sum = static_cast<const int32_t*>(b.lhs_sums) + first;
+  const float* lhs_scale = b.lhs_scales + first;
+  float* acc = b.acc + row * P * kPanel;
+  for (int64_t i = 0; i < rows; ++i) {
+    const __m512 scale = _mm512_set1_ps(*lhs_scale);
+    const __m512 sum = _mm512_mul_ps(_mm512_set1_ps(static_cast<float>(*lhs_sum)), scale);
+    unroll<P>([&](auto p) QMM_FLAT {
+      __m512i s = _mm512_loadu_si512(sums + p * kPanel);
+      if constexpr (O == Offset::Zeros && Bits == 8) s = _mm512_dpwssd_epi32(s, zeros[p], split_sum(*lhs_sum));
+      const __m512 u = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale);
+      __m512 y = _mm512_fmadd_ps(u, scales[p], _mm512_loadu_ps(acc + p * kPanel));
+      if constexpr (O == Offset::Mins) y = _mm512_fmadd_ps(sum, mins[p], y);
+      _mm512_storeu_ps(acc + p * kPanel, y);
+    });
+    sums += P * kPanel, acc += P * kPanel, lhs_sum += b.lhs_group_stride, lhs_scale += b.lhs_group_stride;
+  }
+}
+
+// R x P tiles of up to 32 rows, over the groups from g to the end, which are of one length. `sums`: of two groups.
+template <int Bits, Offset O, int R, int P>
+QMM_NOINLINE void tile(Block b, Codes codes, int32_t* sums, int64_t row, int64_t rows, Group g, int64_t end) {
+  constexpr int64_t width = P * kPanel;  // of a row of carry and of sums
+  const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
+  auto* carry = static_cast<int32_t*>(b.carry) + row * width;
+  const int64_t first = g.index, length = g.end - g.begin, depth = depth_of(length);
+  const auto sums_of = [&](int64_t group) { return sums + group % 2 * kSums; };
+  configure(rows, depth);
+  for (; g.begin < end; ++g.index, g.begin += length) {
+    for_each_sum<R, P>([&]<int Tile>(int64_t at)
+                           QMM_FLAT { g.resume ? load_tile<Tile>(carry + at, width * 4) : zero_tile<Tile>(); });
+    add_products<R, P>(lhs + g.begin, b.lhs_stride, codes.lines + g.begin * kPanel, codes.panel_stride, length, depth);
+    int32_t* to = g.suspend ? carry : sums_of(g.index);
+    for_each_sum<R, P>([&]<int Tile>(int64_t at) QMM_FLAT { store_tile<Tile>(to + at, width * 4); });
+    if (g.index > first) end_group<Bits, O, P>(b, g.index - 1, row, rows, sums_of(g.index - 1));
+  }
+  if (!g.suspend) end_group<Bits, O, P>(b, g.index - 1, row, rows, sums_of(g.index - 1));
+}
+
+// A kernel. `sums`: kSumsSize bytes.
+template <int Bits, Offset O>
+inline void multiply_block(const Block& b, Codes codes, int32_t* sums) {
+  // The groups of a block have one length, but for the last one, which may be short.
+  const int64_t whole = b.k / b.group * b.group;
+  for (int64_t row = 0; row < b.rows; row += 2 * kTileRows) {
+    const int64_t rows = b.rows - row < 2 * kTileRows ? b.rows - row : 2 * kTileRows;
+    const auto run = [&](int64_t begin, int64_t end, int64_t length) {
+      if (begin == end) return;
+      const Group g = {begin / b.group, begin, begin + length, begin == 0 && b.resume, end == b.k && b.suspend};
+      const auto with = [&]<int R, int P>() { tile<Bits, O, R, P>(b, codes, sums, row, rows, g, end); };
+      if (rows > kTileRows)
+        b.panels == 2 ? with.template operator()<2, 2>() : with.template operator()<2, 1>();
+      else
+        b.panels == 2 ? with.template operator()<1, 2>() : with.template operator()<1, 1>();
+    };
+    run(0, whole, b.group);
+    run(whole, b.k, b.k - whole);
+  }
+  asm volatile("tilerelease" : : : "memory");
+}
+
+}  // namespace
+}  // namespace qmm::amx
