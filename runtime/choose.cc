@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "choose.h"
 
-#include <pthread.h>
-
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
 
 #include "cpu.h"
+#include "platform.h"
 
 namespace qmm {
 namespace {
@@ -68,8 +67,8 @@ const Quantizer* choose_quantizer(uint64_t features) {
 }
 
 qmm_status process_features(uint64_t* features) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, find);
+  static constinit Once once;
+  once.call(find);
   if (!found.knows_level) {
     char names[128] = "";
     size_t length = 0;

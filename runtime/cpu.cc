@@ -17,9 +17,7 @@
 #elif defined(__APPLE__)
 #include <sys/sysctl.h>
 #elif defined(_WIN32)
-#include <windows.h>
-
-#include <cstdlib>
+#include "platform.h"
 #endif
 
 namespace qmm {
