@@ -3,14 +3,13 @@
 // The entry points that MLIR-compiled code calls: memref descriptors in, a handler instead of a status out.
 #include "memref.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 
 #include "../runtime/error.h"
+#include "../runtime/platform.h"
 #include "report.h"
 
 namespace {
@@ -26,15 +25,15 @@ struct Handler {
   void* context;
 };
 
-pthread_mutex_t handler_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit qmm::Mutex handler_mutex;
 constinit Handler handler = {nullptr, nullptr};
 std::atomic<qmm_status> sticky{QMM_OK};
 
 Handler exchange_handler(const Handler* replacement) {
-  pthread_mutex_lock(&handler_mutex);
+  handler_mutex.lock();
   const Handler current = handler;
   if (replacement != nullptr) handler = *replacement;
-  pthread_mutex_unlock(&handler_mutex);
+  handler_mutex.unlock();
   return current;
 }
 

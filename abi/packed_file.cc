@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The file of packed weights that compiled code maps: found beside the binary, compared with what it was compiled with.
-#include <fcntl.h>
-#include <link.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cinttypes>
-#include <climits>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "../runtime/error.h"
+#include "../runtime/platform.h"
+#include "mapped_file.h"
 #include "qmm/qmm.h"
 #include "report.h"
 
@@ -23,111 +14,62 @@ namespace {
 
 using qmm::fail;
 
+constexpr char kFunction[] = "qmm_map_packed_file";
 constexpr size_t kHeader = 64, kSizeAt = 16;
 
-struct Binary {
-  uintptr_t address;  // which it holds
-  uintptr_t first;    // where it begins, which is mapped from its file; data need not be
-};
-
-int find_binary(dl_phdr_info* info, size_t, void* context) {
-  auto& binary = *static_cast<Binary*>(context);
-  uintptr_t first = 0;
-  bool found = false;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const auto& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD) continue;
-    if (first == 0) first = info->dlpi_addr + segment.p_vaddr;
-    found = found || binary.address - info->dlpi_addr - segment.p_vaddr < segment.p_memsz;
-  }
-  if (found) binary.first = first;
-  return found;
-}
-
-// Writes the path of the file that is mapped at `address`. The loader knows libraries by the names that they were
-// loaded by, which mean nothing any more once the working directory has changed.
-bool mapped_path(uintptr_t address, char (&path)[PATH_MAX]) {
-  FILE* const maps = std::fopen("/proc/self/maps", "re");
-  if (maps == nullptr) return false;
-  char* line = nullptr;
-  size_t room = 0;
-  bool found = false;
-  while (!found && getline(&line, &room, maps) > 0) {
-    uintptr_t begin = 0, end = 0;
-    const char* const name = std::strchr(line, '/');
-    found = std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 && begin <= address && address < end &&
-            name != nullptr && std::strlen(name) < sizeof path;
-    if (found) std::strcpy(path, name);
-  }
-  std::free(line);
-  std::fclose(maps);
-  return found;
-}
-
 // Writes the path of `name` in the folder of the binary that holds `address`.
-qmm_status path_beside(const void* address, const char* name, char (&path)[PATH_MAX]) {
-  if (name == nullptr || std::strchr(name, '/') != nullptr)
-    return fail(QMM_INVALID_ARGUMENT,
-                "qmm_map_packed_file: the name is %s; it must be that of a file, without a folder",
+qmm_status path_beside(const void* address, const char* name, char (&path)[qmm::kMaxPath]) {
+  if (name == nullptr || std::strpbrk(name, qmm::kSeparators) != nullptr)
+    return fail(QMM_INVALID_ARGUMENT, "%s: the name is %s; it must be that of a file, without a folder", kFunction,
                 name == nullptr ? "NULL" : name);
-  Binary binary = {reinterpret_cast<uintptr_t>(address), 0};
-  if (dl_iterate_phdr(find_binary, &binary) == 0)
-    return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: the file is not described by a binary");
-  if (!mapped_path(binary.first, path))
-    return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: /proc/self/maps does not tell the path of the binary");
-  char* end = std::strrchr(path, '/') + 1;
+  QMM_TRY(qmm::binary_path(kFunction, address, path));
+  char* end = path + std::strlen(path);
+  while (end > path && std::strchr(qmm::kSeparators, end[-1]) == nullptr) --end;
   const size_t room = static_cast<size_t>(path + sizeof path - end);
   if (std::strlen(name) >= room)
-    return fail(QMM_INVALID_ARGUMENT, "qmm_map_packed_file: a path is longer than %d bytes: %s", PATH_MAX, name);
+    return fail(QMM_INVALID_ARGUMENT, "%s: a path is longer than %zu bytes: %s", kFunction, sizeof path, name);
   std::strcpy(end, name);
   return QMM_OK;
 }
 
-qmm_status map(const char* path, int descriptor, const void* header, const void** data) {
+qmm_status check_content(const char* path, const qmm::MappedFile& mapped, const void* header) {
   uint64_t size;
   std::memcpy(&size, static_cast<const char*>(header) + kSizeAt, sizeof size);
-  struct stat status;
-  if (fstat(descriptor, &status) != 0)
-    return fail(QMM_INVALID_PACKED, "qmm_map_packed_file: %s: %s", path, std::strerror(errno));
-  if (static_cast<uint64_t>(status.st_size) != size || size < kHeader)
-    return fail(QMM_INVALID_PACKED,
-                "qmm_map_packed_file: %s has %" PRId64 " bytes; the code was compiled with %" PRIu64, path,
-                static_cast<int64_t>(status.st_size), size);
-  void* mapped = mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (mapped == MAP_FAILED) return fail(QMM_OUT_OF_MEMORY, "qmm_map_packed_file: %s: %s", path, std::strerror(errno));
-  if (std::memcmp(mapped, header, kHeader) != 0) {
-    munmap(mapped, static_cast<size_t>(size));
-    return fail(QMM_INVALID_PACKED, "qmm_map_packed_file: %s holds other weights than the code was compiled with",
-                path);
-  }
-  *data = mapped;
+  if (mapped.size != size || size < kHeader)
+    return fail(QMM_INVALID_PACKED, "%s: %s has %" PRIu64 " bytes; the code was compiled with %" PRIu64, kFunction,
+                path, mapped.size, size);
+  if (std::memcmp(mapped.data, header, kHeader) != 0)
+    return fail(QMM_INVALID_PACKED, "%s: %s holds other weights than the code was compiled with", kFunction, path);
   return QMM_OK;
 }
 
 qmm_status map_beside(const qmm_packed_file* file, const void** data) {
-  QMM_TRY(qmm::check_struct("qmm_map_packed_file", "file", file, sizeof *file));
-  char path[PATH_MAX];
+  QMM_TRY(qmm::check_struct(kFunction, "file", file, sizeof *file));
+  char path[qmm::kMaxPath];
   QMM_TRY(path_beside(file, file->name, path));
-  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return fail(QMM_INVALID_PACKED, "qmm_map_packed_file: %s: %s", path, std::strerror(errno));
-  const qmm_status status = map(path, descriptor, file->header, data);
-  close(descriptor);
+  qmm::MappedFile mapped;
+  QMM_TRY(qmm::map_file(kFunction, path, &mapped));
+  const qmm_status status = check_content(path, mapped, file->header);
+  if (status == QMM_OK)
+    *data = mapped.data;
+  else
+    qmm::unmap_file(mapped);
   return status;
 }
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit qmm::Mutex mutex;
 
 }  // namespace
 
 const void* qmm_map_packed_file(qmm_packed_file* file) {
   const void* data = __atomic_load_n(&file->data, __ATOMIC_ACQUIRE);
   if (data != nullptr) return data;
-  pthread_mutex_lock(&mutex);
+  mutex.lock();
   qmm_status status = QMM_OK;
   data = file->data;
   if (data == nullptr) status = map_beside(file, &data);
   __atomic_store_n(&file->data, data, __ATOMIC_RELEASE);
-  pthread_mutex_unlock(&mutex);
+  mutex.unlock();
   qmm::report(status);
   return data;
 }

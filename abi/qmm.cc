@@ -3,6 +3,8 @@
 // The C functions of qmm.h: the floating-point environment, then the runtime's function of the same name.
 #include "qmm/qmm.h"
 
+#include "../runtime/choose.h"
+#include "../runtime/cpu.h"
 #include "../runtime/environment.h"
 #include "../runtime/matmul.h"
 #include "../runtime/threads.h"
@@ -81,6 +83,14 @@ uint64_t qmm_cpu_features(void) {
   uint64_t features = 0;
   return qmm::process_features(&features) == QMM_OK ? features : 0;
 }
+
+const char* qmm_cpu_feature_name(uint64_t feature) { return qmm::feature_name(feature); }
+
+qmm_status qmm_describe_cpu(qmm_cpu_info* info) { return qmm::describe_cpu(info); }
+
+int64_t qmm_num_kernels(void) { return static_cast<int64_t>(qmm::kernels().size()); }
+
+qmm_status qmm_describe_kernel(int64_t index, qmm_kernel_info* info) { return qmm::describe_kernel(index, info); }
 
 qmm_status qmm_kernel_name(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const char** name) {
   return qmm::kernel_name(lhs_kind, desc, m, name);

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-# Installs the libraries, the header, a CMake package (find_package(libqmm) gives qmm::qmm) and a pkg-config file. A wheel
-# takes the shared library alone, into the Python package.
+# Installs the libraries, the header, qmm_info, a CMake package (find_package(libqmm) gives qmm::qmm) and a pkg-config
+# file. A wheel takes the shared library, into the Python package, and qmm_info.
 include(CMakePackageConfigHelpers)
 
 if(SKBUILD)
   install(FILES $<TARGET_FILE:qmm_shared> DESTINATION libqmm RENAME $<TARGET_SONAME_FILE_NAME:qmm_shared> COMPONENT python)
+  install(TARGETS qmm_info RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
   return()
 endif()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/libqmm)
 install(TARGETS qmm_shared qmm_static EXPORT libqmm-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS qmm_info)
 if(QMM_BUILD_MLIR)
   install(TARGETS qmm-opt EXPORT libqmm-targets)
   install(TARGETS qmm_mlir LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "arena.h"
 
-#include <pthread.h>
-
-#include <cstdlib>
+#include "platform.h"
 
 namespace qmm {
 namespace {
@@ -12,12 +10,12 @@ namespace {
 thread_local void* kept = nullptr;
 thread_local size_t kept_capacity = 0;
 
-pthread_key_t key;
-bool has_key = false;
-pthread_once_t once = PTHREAD_ONCE_INIT;
+ThreadValue kept_value;  // the same, to be freed when the thread ends
+bool has_value = false;
+Once once;
 
 void keep(void* memory, size_t capacity) {
-  std::free(kept);
+  aligned_free(kept);
   kept = memory;
   kept_capacity = capacity;
 }
@@ -25,7 +23,7 @@ void keep(void* memory, size_t capacity) {
 // Other destructors of the thread may run after this one, and call the library again.
 void at_thread_end(void*) { keep(nullptr, 0); }
 
-void make_key() { has_key = pthread_key_create(&key, at_thread_end) == 0; }
+void make_value() { has_value = kept_value.make(at_thread_end); }
 
 }  // namespace
 
@@ -33,7 +31,7 @@ Arena::Arena(size_t size) {
   if (size == 0) return;
   if (size > kept_capacity) {
     const size_t grown = (size + 4095) & ~size_t(4095);
-    memory_ = std::aligned_alloc(64, grown);
+    memory_ = aligned_allocate(64, grown);
     capacity_ = memory_ != nullptr ? grown : 0;
     return;
   }
@@ -44,12 +42,12 @@ Arena::Arena(size_t size) {
 }
 
 Arena::~Arena() {
-  pthread_once(&once, make_key);
-  // Without a key, nothing would free it when the thread ends.
-  if (capacity_ > kept_capacity && has_key && pthread_setspecific(key, memory_) == 0)
+  once.call(make_value);
+  // Without the value, nothing would free it when the thread ends.
+  if (capacity_ > kept_capacity && has_value && kept_value.set(memory_))
     keep(memory_, capacity_);
   else
-    std::free(memory_);
+    aligned_free(memory_);
 }
 
 }  // namespace qmm

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "choose.h"
 
-#include <pthread.h>
-
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 #include "cpu.h"
+#include "platform.h"
 
 namespace qmm {
 namespace {
@@ -28,15 +29,21 @@ static_assert(int(Offset::Symmetric) == QMM_SYMMETRIC && int(Offset::Zeros) == Q
 
 // What this process found when it first asked.
 struct Found {
-  uint64_t features;
-  char bad_cap[64];  // QMM_MAX_ISA, where it names no level
+  CpuWords words;
+  char cpu_name[64];
+  char max_isa[64];   // QMM_MAX_ISA
+  bool knows_level;   // it names one, or none is asked for
+  uint64_t features;  // those that it leaves
 };
 Found found = {};
 
 void find() {
   const char* cap = std::getenv("QMM_MAX_ISA");
-  found.features = decode_cpu(read_cpu_words());
-  if (!cap_features(cap, &found.features)) std::snprintf(found.bad_cap, sizeof found.bad_cap, "%s", cap);
+  found.words = read_cpu_words();
+  read_cpu_name(found.cpu_name);
+  std::snprintf(found.max_isa, sizeof found.max_isa, "%s", cap == nullptr ? "" : cap);
+  found.features = decode_cpu(found.words);
+  found.knows_level = cap_features(found.max_isa, &found.features);
 }
 
 }  // namespace
@@ -60,17 +67,48 @@ const Quantizer* choose_quantizer(uint64_t features) {
 }
 
 qmm_status process_features(uint64_t* features) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, find);
-  if (found.bad_cap[0] != '\0') {
+  static constinit Once once;
+  once.call(find);
+  if (!found.knows_level) {
     char names[128] = "";
     size_t length = 0;
     for (const IsaLevel& level : isa_levels())
       length += static_cast<size_t>(
           std::snprintf(names + length, sizeof names - length, "%s%s", length == 0 ? "" : ", ", level.name));
-    return fail(QMM_INVALID_ARGUMENT, "QMM_MAX_ISA is \"%s\"; it must be one of %s", found.bad_cap, names);
+    return fail(QMM_INVALID_ARGUMENT, "QMM_MAX_ISA is \"%s\"; it must be one of %s", found.max_isa, names);
   }
   *features = found.features;
+  return QMM_OK;
+}
+
+qmm_status describe_cpu(qmm_cpu_info* info) {
+  QMM_TRY(check_struct("qmm_describe_cpu", "info", info, sizeof *info));
+  uint64_t usable = 0;
+  QMM_TRY(process_features(&usable));
+  info->name = found.cpu_name;
+  info->has = decode_cpu_alone(found.words);
+  info->enabled = decode_cpu(found.words);
+  info->usable = usable;
+  info->max_isa = found.max_isa;
+  return QMM_OK;
+}
+
+qmm_status describe_kernel(int64_t index, qmm_kernel_info* info) {
+  const char* function = "qmm_describe_kernel";
+  QMM_TRY(check_struct(function, "info", info, sizeof *info));
+  constexpr auto count = static_cast<int64_t>(std::size(kTable));
+  if (index < 0 || index >= count)
+    return fail(QMM_INVALID_ARGUMENT, "%s: index is %" PRId64 "; this build has the kernels 0 to %" PRId64, function,
+                index, count - 1);
+  uint64_t usable = 0;
+  QMM_TRY(process_features(&usable));
+  const Kernel& kernel = kTable[index];
+  info->name = kernel.name;
+  info->lhs_kind = kernel.lhs == Lhs::F32 ? QMM_LHS_F32 : QMM_LHS_S8;
+  info->bits = kernel.bits;
+  info->min_m = kernel.min_m;
+  info->need = kernel.need;
+  explain(kernel.need, found.words, found.max_isa, info->why_not, sizeof info->why_not);
   return QMM_OK;
 }
 

@@ -22,4 +22,8 @@ const Quantizer* choose_quantizer(uint64_t features);
 // This process's features, after QMM_MAX_ISA; read once. Fails where QMM_MAX_ISA names no level.
 qmm_status process_features(uint64_t* features);
 
+// What the C functions of these names do.
+qmm_status describe_cpu(qmm_cpu_info* info);
+qmm_status describe_kernel(int64_t index, qmm_kernel_info* info);
+
 }  // namespace qmm

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "cpu.h"
 
+#include <cstdio>
 #include <cstring>
 
 #include "qmm/qmm.h"
@@ -11,8 +12,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-#elif defined(__aarch64__) && defined(__linux__)
+#elif defined(__linux__)
 #include <sys/auxv.h>
+#elif defined(__APPLE__)
+#include <sys/sysctl.h>
+#elif defined(_WIN32)
+#include "platform.h"
 #endif
 
 namespace qmm {
@@ -43,6 +48,19 @@ bool ask_for_tiles() {
 }
 #endif
 
+#if defined(__aarch64__)
+// The bit that Linux has in its HWCAP for a feature, where the operating system says that all cores have it.
+#if defined(__APPLE__)
+uint64_t bit_if(const char* feature, uint64_t bit) {
+  int has = 0;
+  size_t size = sizeof has;
+  return sysctlbyname(feature, &has, &size, nullptr, 0) == 0 && has != 0 ? bit : 0;
+}
+#elif defined(_WIN32)
+uint64_t bit_if(DWORD feature, uint64_t bit) { return IsProcessorFeaturePresent(feature) ? bit : 0; }
+#endif
+#endif
+
 }  // namespace
 
 CpuWords read_cpu_words() {
@@ -70,9 +88,47 @@ CpuWords read_cpu_words() {
 #if defined(__linux__)
   words.hwcap |= getauxval(AT_HWCAP);
   words.hwcap2 = getauxval(AT_HWCAP2);
+#elif defined(__APPLE__)
+  words.hwcap |= bit_if("hw.optional.arm.FEAT_DotProd", kAsimdDp);
+  words.hwcap2 |= bit_if("hw.optional.arm.FEAT_I8MM", kI8mm);
+#elif defined(_WIN32)
+  // By their numbers: SDKs before 26100 know only the first.
+  words.hwcap |= bit_if(43, kAsimdDp);   // PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE
+  words.hwcap |= bit_if(46, kSve);       // PF_ARM_SVE_INSTRUCTIONS_AVAILABLE
+  words.hwcap2 |= bit_if(57, kSveI8mm);  // PF_ARM_SVE_I8MM_INSTRUCTIONS_AVAILABLE
+  words.hwcap2 |= bit_if(66, kI8mm);     // PF_ARM_V82_I8MM_INSTRUCTIONS_AVAILABLE
 #endif
 #endif
   return words;
+}
+
+void read_cpu_name(char (&name)[64]) {
+  name[0] = '\0';
+#if defined(__x86_64__)
+  uint32_t words[12] = {};
+  for (uint32_t i = 0; i < 3; ++i)
+    if (!__get_cpuid(0x80000002 + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2], &words[4 * i + 3])) return;
+  // Padded with blanks, before or after.
+  const auto* text = reinterpret_cast<const char*>(words);
+  size_t begin = 0, end = strnlen(text, sizeof words);
+  while (begin < end && text[begin] == ' ') ++begin;
+  while (end > begin && text[end - 1] == ' ') --end;
+  std::memcpy(name, text + begin, end - begin);
+  name[end - begin] = '\0';
+#elif defined(__linux__)
+  constexpr uint64_t kCpuid = 1u << 11;  // of hwcap: the kernel answers, for the core that this thread runs on
+  uint64_t midr = 0;
+  if ((getauxval(AT_HWCAP) & kCpuid) == 0) return;
+  asm("mrs %0, midr_el1" : "=r"(midr));
+  std::snprintf(name, sizeof name, "implementer 0x%02x, part 0x%03x, variant %u, revision %u",
+                unsigned(midr >> 24 & 0xff), unsigned(midr >> 4 & 0xfff), unsigned(midr >> 20 & 15),
+                unsigned(midr & 15));
+#elif defined(__APPLE__)
+  size_t size = sizeof name;
+  if (sysctlbyname("machdep.cpu.brand_string", name, &size, nullptr, 0) != 0) name[0] = '\0';
+#elif defined(_WIN32)
+  if (const char* identifier = std::getenv("PROCESSOR_IDENTIFIER")) std::snprintf(name, sizeof name, "%s", identifier);
+#endif
 }
 
 uint64_t decode_cpu(const CpuWords& w) {
@@ -93,6 +149,30 @@ uint64_t decode_cpu(const CpuWords& w) {
   if (all(w.leaf7_ecx, kVnni)) features |= QMM_CPU_AVX512VNNI;
   if (all(w.leaf7_edx, kAmxTile | kAmxInt8) && all(w.xcr0, kTiles) && w.amx_permitted) features |= QMM_CPU_AMX;
   return features;
+}
+
+uint64_t decode_cpu_alone(CpuWords words) {
+  words.leaf1_ecx |= kOsxsave;
+  words.xcr0 = kYmm | kZmm | kTiles;
+  words.amx_permitted = true;
+  return decode_cpu(words);
+}
+
+const char* feature_name(uint64_t feature) {
+  switch (feature) {
+    case QMM_CPU_AVX2: return "avx2";
+    case QMM_CPU_AVXVNNI: return "avxvnni";
+    case QMM_CPU_AVX512: return "avx512";
+    case QMM_CPU_AVX512VNNI: return "avx512vnni";
+    case QMM_CPU_NEON: return "neon";
+    case QMM_CPU_AVXVNNIINT8: return "avxvnniint8";
+    case QMM_CPU_AMX: return "amx";
+    case QMM_CPU_NEON_DOTPROD: return "neon_dotprod";
+    case QMM_CPU_NEON_I8MM: return "neon_i8mm";
+    case QMM_CPU_SVE: return "sve";
+    case QMM_CPU_SVE_I8MM: return "sve_i8mm";
+    default: return nullptr;
+  }
 }
 
 std::span<const IsaLevel> isa_levels() {
@@ -126,6 +206,39 @@ bool cap_features(const char* max_isa, uint64_t* features) {
       return true;
     }
   return false;
+}
+
+void explain(uint64_t need, const CpuWords& words, const char* max_isa, char* sentence, size_t size) {
+  CpuWords permitted = words;
+  permitted.amx_permitted = true;
+  const uint64_t has = decode_cpu_alone(words), saved = decode_cpu(permitted), enabled = decode_cpu(words);
+  uint64_t usable = enabled;
+  cap_features(max_isa, &usable);
+  const struct {
+    const char *obstacle, *level, *verb;
+    uint64_t features;
+  } clauses[] = {
+      {"the CPU lacks", "", "", need & ~has},
+      {"the operating system does not save the registers of", "", "", need & has & ~saved},
+      {"the operating system does not permit this process to use", "", "", need & saved & ~enabled},
+      {"QMM_MAX_ISA=", max_isa, " forbids", need & enabled & ~usable},
+  };
+  size_t length = 0;
+  const auto append = [&](const char* text) {
+    if (length < size) length += static_cast<size_t>(std::snprintf(sentence + length, size - length, "%s", text));
+  };
+  append("");
+  for (const auto& clause : clauses) {
+    if (clause.features == 0) continue;
+    if (length > 0) append("; ");
+    append(clause.obstacle);
+    append(clause.level);
+    append(clause.verb);
+    for (uint64_t rest = clause.features; rest != 0; rest &= rest - 1) {
+      append(rest == clause.features ? " " : (rest & (rest - 1)) == 0 ? " and " : ", ");
+      append(feature_name(rest & -rest));
+    }
+  }
 }
 
 }  // namespace qmm

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the CPU can do, decoded from raw CPUID and HWCAP words, so that any CPU can be tested on any other.
+//
+// A thread may move to any core, so a kernel must be right on all of them. x86-64 has no cores that differ in what is
+// read here: on hybrids (Alder Lake and later) both kinds of core report the same, and AVX-512 is fused off in the
+// larger ones. AArch64 has them (big.LITTLE). Linux puts in HWCAP what all cores have, and offers the SVE vector
+// lengths that all have (Documentation/arch/arm64: elf_hwcaps.rst, cpu-feature-registers.rst, sve.rst); macOS and
+// Windows answer for the system as a whole.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -26,6 +33,15 @@ CpuWords read_cpu_words();
 // Decodes them to QMM_CPU_* bits. A feature whose registers the operating system does not save does not count.
 uint64_t decode_cpu(const CpuWords& words);
 
+// The same for an operating system that saves all registers and permits all: what the CPU has.
+uint64_t decode_cpu_alone(CpuWords words);
+
+// Writes what the CPU calls itself; "" where that can not be known.
+void read_cpu_name(char (&name)[64]);
+
+// The name of a QMM_CPU_* bit, "avx2" for example; nullptr for any other number.
+const char* feature_name(uint64_t feature);
+
 // What QMM_MAX_ISA may name, from plainest to fastest.
 struct IsaLevel {
   const char* name;
@@ -35,5 +51,9 @@ std::span<const IsaLevel> isa_levels();
 
 // Cuts features down to those of a level; nullptr or "" cuts nothing. False: no such level.
 bool cap_features(const char* max_isa, uint64_t* features);
+
+// Writes why features are not usable on the CPU of these words under QMM_MAX_ISA, a level or nothing: "the CPU lacks
+// avx512vnni", or what keeps each of them from use; "" where all of them are usable.
+void explain(uint64_t need, const CpuWords& words, const char* max_isa, char* sentence, size_t size);
 
 }  // namespace qmm

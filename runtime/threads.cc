@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "threads.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "platform.h"
 
 namespace qmm {
 namespace {
@@ -34,20 +32,14 @@ class Pool {
 
   // Stops the workers, and starts num_threads - 1 others; nobody may be in run().
   bool resize(int64_t num_threads) {
-    pthread_mutex_lock(&mutex_);
+    mutex_.lock();
     stop_.store(true);
-    pthread_cond_broadcast(&wake_);
-    pthread_mutex_unlock(&mutex_);
-    for (int64_t i = 0; i < workers_; ++i) pthread_join(threads_[i], nullptr);
+    wake_.wake_all();
+    mutex_.unlock();
+    for (int64_t i = 0; i < workers_; ++i) threads_[i].join();
     workers_ = 0;
     stop_.store(false);
-    // Signals are the host's business: workers take none, but for those that a fault of their own raises.
-    sigset_t all, before;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (workers_ < num_threads - 1 && pthread_create(&threads_[workers_], nullptr, work, this) == 0) ++workers_;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    while (workers_ < num_threads - 1 && threads_[workers_].start(work, this)) ++workers_;
     return workers_ == num_threads - 1;
   }
 
@@ -55,7 +47,7 @@ class Pool {
 
   bool try_lock() { return !busy_.exchange(true, std::memory_order_acquire); }
   void lock() {
-    while (!try_lock()) sched_yield();
+    while (!try_lock()) yield_thread();
   }
   void unlock() { busy_.store(false, std::memory_order_release); }
 
@@ -66,13 +58,13 @@ class Pool {
     const uint64_t job = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
     ticket_.store(make_ticket(job, static_cast<uint64_t>(count), 0));
     if (sleepers_.load() > 0) {
-      pthread_mutex_lock(&mutex_);
-      pthread_cond_broadcast(&wake_);
-      pthread_mutex_unlock(&mutex_);
+      mutex_.lock();
+      wake_.wake_all();
+      mutex_.unlock();
     }
     take_all();
     for (int spins = 0; done_.load(std::memory_order_acquire) != count; ++spins)
-      spins < kSpins ? pause() : void(sched_yield());
+      spins < kSpins ? pause() : yield_thread();
   }
 
   // In the child of a fork there are no workers, and locks and an open job are as they happened to be.
@@ -81,8 +73,8 @@ class Pool {
     ticket_.store(0);
     sleepers_.store(0);
     busy_.store(false);
-    pthread_mutex_init(&mutex_, nullptr);
-    pthread_cond_init(&wake_, nullptr);
+    mutex_.reset();
+    wake_.reset();
   }
 
  private:
@@ -106,20 +98,20 @@ class Pool {
       if (open(ticket_.load(std::memory_order_acquire)) || stop_.load(std::memory_order_relaxed)) return;
       pause();
     }
-    pthread_mutex_lock(&mutex_);
+    mutex_.lock();
     sleepers_.fetch_add(1);
-    while (!open(ticket_.load()) && !stop_.load()) pthread_cond_wait(&wake_, &mutex_);
+    while (!open(ticket_.load()) && !stop_.load()) wake_.wait(mutex_);
     sleepers_.fetch_sub(1);
-    pthread_mutex_unlock(&mutex_);
+    mutex_.unlock();
   }
 
-  static void* work(void* self) {
+  static Thread::Result work(void* self) {
     auto& pool = *static_cast<Pool*>(self);
     while (!pool.stop_.load(std::memory_order_relaxed)) {
       pool.take_all();
       pool.wait();
     }
-    return nullptr;
+    return {};
   }
 
   alignas(64) std::atomic<uint64_t> ticket_{0};
@@ -128,10 +120,10 @@ class Pool {
   std::atomic<void*> arg_{nullptr};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false}, busy_{false};
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
+  Mutex mutex_;
+  Condition wake_;
   int64_t workers_ = 0;
-  pthread_t threads_[kMaxThreads] = {};
+  Thread threads_[kMaxThreads] = {};
 };
 
 // Zero-initialised but for the constants above; never destroyed, since a worker may outlive main.
@@ -143,7 +135,7 @@ void run_in_pool(void*, qmm_task task, void* arg, int64_t count) {
   pool.unlock();
 }
 
-pthread_mutex_t default_mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit Mutex default_mutex;
 constinit qmm_threads default_value = {sizeof(qmm_threads), 1, run_here, nullptr};
 
 // What qmm_run was given, as its threads share it.
@@ -160,31 +152,31 @@ void take_tasks(void* arg, int64_t) {
 }
 
 // The default is whole when a process forks.
-void before_fork() { pthread_mutex_lock(&default_mutex); }
-void after_fork_in_parent() { pthread_mutex_unlock(&default_mutex); }
+void before_fork() { default_mutex.lock(); }
+void after_fork_in_parent() { default_mutex.unlock(); }
 void after_fork_in_child() {
-  pthread_mutex_init(&default_mutex, nullptr);
+  default_mutex.reset();
   pool.after_fork();
   if (default_value.parallel_for == run_in_pool) default_value = {sizeof(qmm_threads), 1, run_here, nullptr};
 }
 
-void register_fork_handlers() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
+void register_fork_handlers() { at_fork(before_fork, after_fork_in_parent, after_fork_in_child); }
 
 // Every use of the pool comes by here first, and a fork may happen in any.
 void expect_forks() {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, register_fork_handlers);
+  static constinit Once once;
+  once.call(register_fork_handlers);
 }
 
 void lock_default() {
   expect_forks();
-  pthread_mutex_lock(&default_mutex);
+  default_mutex.lock();
 }
 
 void set_default(const qmm_threads& value) {
   lock_default();
   default_value = value;
-  pthread_mutex_unlock(&default_mutex);
+  default_mutex.unlock();
 }
 
 // The cgroup's quota of whole CPUs, at least 1; 0 where there is none. Version 2: cpu.max of the group and all above
@@ -236,11 +228,7 @@ qmm_status run(qmm_task task, void* arg, int64_t count) {
 }
 
 int64_t max_threads() {
-  int64_t cpus = 1;
-#if defined(__linux__)
-  cpu_set_t sets[64];  // the kernel's mask may be longer than one
-  if (sched_getaffinity(0, sizeof sets, sets) == 0) cpus = CPU_COUNT_S(sizeof sets, sets);
-#endif
+  int64_t cpus = affinity_cpus();
   const int64_t quota = cgroup_cpus();
   if (quota > 0 && quota < cpus) cpus = quota;
   return cpus < 1 ? 1 : cpus;
@@ -249,7 +237,7 @@ int64_t max_threads() {
 qmm_threads default_threads() {
   lock_default();
   const qmm_threads value = default_value;
-  pthread_mutex_unlock(&default_mutex);
+  default_mutex.unlock();
   return value;
 }
 

@@ -417,6 +417,57 @@ TEST(KernelName, Refuses) {
   EXPECT_EQ(name, untouched);
 }
 
+TEST(DescribeKernel, FollowsTheChoice) {
+  ASSERT_GT(qmm_num_kernels(), 0);
+  for (int64_t i = 0; i < qmm_num_kernels(); ++i) {
+    qmm_kernel_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_EQ(qmm_describe_kernel(i, &info), QMM_OK) << qmm_last_error();
+    EXPECT_EQ(info.why_not[0] == '\0', (info.need & ~qmm_cpu_features()) == 0) << info.name << ": " << info.why_not;
+    EXPECT_TRUE(info.bits == 4 || info.bits == 8);
+    EXPECT_TRUE(info.lhs_kind == QMM_LHS_F32 || info.lhs_kind == QMM_LHS_S8);
+    EXPECT_GE(info.min_m, 1);
+  }
+}
+
+TEST(DescribeKernel, Refuses) {
+  const qmm_kernel_info untouched = [] {
+    qmm_kernel_info info = {};
+    info.struct_size = sizeof info;
+    info.name = "untouched";
+    return info;
+  }();
+  qmm_kernel_info info = untouched;
+  const std::string last = std::to_string(qmm_num_kernels() - 1);
+  for (const int64_t index : {int64_t(-1), qmm_num_kernels(), INT64_MAX, INT64_MIN})
+    EXPECT_TRUE(refused(qmm_describe_kernel(index, &info), QMM_INVALID_ARGUMENT,
+                        {std::to_string(index).c_str(), ("0 to " + last).c_str()}));
+  EXPECT_EQ(std::memcmp(&info, &untouched, sizeof info), 0);
+  info.struct_size = sizeof info - 1;
+  EXPECT_TRUE(refused(qmm_describe_kernel(0, &info), QMM_INVALID_ARGUMENT, {"struct_size of info"}));
+  EXPECT_TRUE(refused(qmm_describe_kernel(0, nullptr), QMM_INVALID_ARGUMENT, {"info is null"}));
+  EXPECT_STREQ(info.name, "untouched");
+}
+
+TEST(DescribeCpu, TellsWhatGetsThrough) {
+  qmm_cpu_info info = {};
+  info.struct_size = sizeof info;
+  ASSERT_EQ(qmm_describe_cpu(&info), QMM_OK) << qmm_last_error();
+  EXPECT_EQ(info.enabled & ~info.has, 0u);
+  EXPECT_EQ(info.usable & ~info.enabled, 0u);
+  EXPECT_EQ(info.usable, qmm_cpu_features());
+  const char* max_isa = std::getenv("QMM_MAX_ISA");
+  EXPECT_STREQ(info.max_isa, max_isa == nullptr ? "" : max_isa);
+  EXPECT_NE(info.name, nullptr);
+}
+
+TEST(DescribeCpu, Refuses) {
+  qmm_cpu_info info = {};
+  EXPECT_TRUE(refused(qmm_describe_cpu(&info), QMM_INVALID_ARGUMENT, {"struct_size of info"}));
+  EXPECT_TRUE(refused(qmm_describe_cpu(nullptr), QMM_INVALID_ARGUMENT, {"info is null"}));
+  EXPECT_EQ(info.name, nullptr);
+}
+
 // ---- qmm_matmul ----------------------------------------------------------------------------------------------------
 
 // A call that is right, on guarded memory: [2, 40] x [20, 40].

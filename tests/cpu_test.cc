@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "runtime/choose.h"
 #include "weights.h"
@@ -170,6 +171,91 @@ TEST(CapFeatures, EveryKernelHasALevel) {
       if (name.ends_with(std::string("_") + level.name)) found |= (kernel.need & ~level.features) == 0;
     EXPECT_TRUE(found) << name;
   }
+}
+
+std::string why_not(uint64_t need, const CpuWords& words, const char* max_isa = "") {
+  char sentence[256] = "unwritten";
+  explain(need, words, max_isa, sentence, sizeof sentence);
+  return sentence;
+}
+
+TEST(Explain, SaysWhatTheCpuLacks) {
+  EXPECT_EQ(why_not(0, {}), "");
+  EXPECT_EQ(why_not(kAvx2, kHaswell), "");
+  EXPECT_EQ(why_not(kAvx2, kIvyBridge), "the CPU lacks avx2");
+  EXPECT_EQ(why_not(kAvx2 | kAvx512 | kAvx512Vnni, kHaswell), "the CPU lacks avx512 and avx512vnni");
+  EXPECT_EQ(why_not(kAvx2 | kAvx512 | kAvx512Vnni, kSkylakeX), "the CPU lacks avx512vnni");
+  EXPECT_EQ(why_not(kAvx512 | kAvx512Vnni, kAlderLake), "the CPU lacks avx512 and avx512vnni");
+  EXPECT_EQ(why_not(kAvxVnni | kAvxVnniInt8, kAlderLake), "the CPU lacks avxvnniint8");
+  EXPECT_EQ(why_not(kAvxVnni | kAvxVnniInt8, kArrowLake), "");
+  EXPECT_EQ(why_not(kAvx512 | kAvx512Vnni | kAmx, kHaswell), "the CPU lacks avx512, avx512vnni and amx");
+  EXPECT_EQ(why_not(kNeon | kDotprod, kCortexA72), "the CPU lacks neon_dotprod");
+  EXPECT_EQ(why_not(kNeon | kDotprod | kI8mm, kNeoverseN1), "the CPU lacks neon_i8mm");
+  EXPECT_EQ(why_not(kSve | kSveI8mm, kA64fx), "the CPU lacks sve_i8mm");
+  EXPECT_EQ(why_not(kNeon | kDotprod | kI8mm | kSve | kSveI8mm, kNeoverseV1), "");
+}
+
+TEST(Explain, SaysWhatTheOperatingSystemKeepsBack) {
+  CpuWords words = kSkylakeX;
+  words.xcr0 = kXcr0Avx;
+  EXPECT_EQ(why_not(kAvx2, words), "");
+  EXPECT_EQ(why_not(kAvx2 | kAvx512, words), "the operating system does not save the registers of avx512");
+  EXPECT_EQ(why_not(kAvx512 | kAvx512Vnni, words),
+            "the CPU lacks avx512vnni; the operating system does not save the registers of avx512");
+  words.leaf1_ecx &= ~(1u << 27);  // no OSXSAVE
+  EXPECT_EQ(why_not(kAvx2, words), "the operating system does not save the registers of avx2");
+
+  words = kSapphireRapids;
+  EXPECT_EQ(why_not(kAmx, words), "");
+  words.amx_permitted = false;
+  EXPECT_EQ(why_not(kAvx512Vnni, words), "");
+  EXPECT_EQ(why_not(kAvx512Vnni | kAmx, words), "the operating system does not permit this process to use amx");
+  words.xcr0 = kXcr0Avx512;
+  EXPECT_EQ(why_not(kAvx512Vnni | kAmx, words), "the operating system does not save the registers of amx");
+}
+
+TEST(Explain, SaysWhatTheUserForbids) {
+  EXPECT_EQ(why_not(kAvx2, kHaswell, "scalar"), "QMM_MAX_ISA=scalar forbids avx2");
+#if defined(__x86_64__)
+  EXPECT_EQ(why_not(kAvx2, kHaswell, "avx2"), "");
+  EXPECT_EQ(why_not(kAvx2 | kAvx512 | kAvx512Vnni, kIceLake, "avx2"), "QMM_MAX_ISA=avx2 forbids avx512 and avx512vnni");
+  // What is not there needs no forbidding.
+  EXPECT_EQ(why_not(kAvx512 | kAvx512Vnni, kSkylakeX, "avx2"),
+            "the CPU lacks avx512vnni; QMM_MAX_ISA=avx2 forbids avx512");
+#else
+  EXPECT_EQ(why_not(kNeon | kDotprod | kI8mm, kNeoverseV1, "neon"),
+            "QMM_MAX_ISA=neon forbids neon_dotprod and neon_i8mm");
+#endif
+}
+
+TEST(Explain, StaysInItsRoom) {
+  char sentence[32];
+  std::memset(sentence, '#', sizeof sentence);
+  explain(kAvx512 | kAvx512Vnni | kAmx, kHaswell, "", sentence, 20);
+  EXPECT_EQ(std::string(sentence), "the CPU lacks avx51");
+  EXPECT_EQ(std::string(sentence + 20, 12), "############");
+}
+
+// Usable is what has no obstacle, for every kernel and CPU.
+TEST(Explain, AgreesWithTheChoice) {
+  for (const CpuWords& words : {kNehalem, kIvyBridge, kHaswell, kZen3, kSkylakeX, kCascadeLake, kIceLake,
+                                kSapphireRapids, kAlderLake, kArrowLake, kCortexA72, kNeoverseN1, kA64fx, kNeoverseV1})
+    for (const IsaLevel& level : isa_levels())
+      for (const Kernel& kernel : kernels()) {
+        uint64_t usable = decode_cpu(words);
+        ASSERT_TRUE(cap_features(level.name, &usable));
+        EXPECT_EQ(why_not(kernel.need, words, level.name) == "", (kernel.need & ~usable) == 0) << kernel.name;
+      }
+}
+
+TEST(FeatureName, NamesEveryBitOfTheTable) {
+  uint64_t known = 0;
+  for (uint64_t bit = 1; feature_name(bit) != nullptr; bit <<= 1) known |= bit;
+  for (const IsaLevel& level : isa_levels()) EXPECT_EQ(level.features & ~known, 0u) << level.name;
+  for (const Kernel& kernel : kernels()) EXPECT_EQ(kernel.need & ~known, 0u) << kernel.name;
+  EXPECT_EQ(known, 2 * kSveI8mm - 1);
+  EXPECT_EQ(feature_name(0), nullptr);
+  EXPECT_EQ(feature_name(kAvx2 | kAvx512), nullptr);
 }
 
 // QMM_MAX_ISA is read once a process: each of these runs in a process of its own, which prints what it saw.

@@ -90,7 +90,7 @@ TEST_F(PackedFile, IsRefusedUnlessItIsTheOne) {
   std::filesystem::remove(path_);
   expect(QMM_INVALID_PACKED, path_.string() + ": No such file");
   std::filesystem::create_directory(path_);
-  expect(QMM_INVALID_PACKED, path_.string() + " has ");
+  expect(QMM_INVALID_PACKED, path_.string() + ": Is a directory");
   std::filesystem::remove(path_);
   write(bytes_);
   EXPECT_NE(qmm_map_packed_file(refused), nullptr);  // it is there now

@@ -18,6 +18,7 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${dir}/consumer -G ${genera
 run(${CMAKE_COMMAND} --build ${dir}/consumer)
 run(${dir}/consumer/consumer_qmm)
 run(${dir}/consumer/consumer_qmm_static)
+run(${prefix}/bin/qmm_info)
 
 find_program(pkg_config pkg-config REQUIRED)
 file(GLOB_RECURSE pc ${prefix}/libqmm.pc)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The numpy API against the contract in numpy (contract.py), bit for bit; what does not fit is refused."""
 
+import json
 import os
 import subprocess
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -543,3 +546,14 @@ def test_max_isa_caps_the_kernels():
     assert code == 1
     assert "ValueError" in output
     assert "mmx" in output
+
+
+def test_qmm_info_is_installed_and_agrees():
+    program = Path(sysconfig.get_path("scripts")) / "qmm_info"
+    info = json.loads(subprocess.run([program, "--json"], check=True, capture_output=True, text=True).stdout)
+    assert info["version"] == libqmm.version()
+    assert set(info["cpu"]["usable"]) == set(libqmm.cpu_features())
+    for chosen in info["chosen"]:
+        desc = libqmm.RhsDesc(16, 64, chosen["bits"], 32)
+        for m in (chosen["min_m"], chosen["max_m"] or 1000):
+            assert libqmm.kernel_name(desc, m, chosen["lhs"]) == chosen["kernel"]

@@ -300,11 +300,47 @@ enum {                        /* bits of qmm_cpu_features; each only where the o
 /** Returns the features of this CPU that kernels may need (QMM_CPU_*), after QMM_MAX_ISA; 0 where that is wrong. */
 QMM_API uint64_t qmm_cpu_features(void);
 
+/** Returns the name of a QMM_CPU_* bit in lower case ("avx512vnni"), a static string; NULL for any other number. */
+QMM_API const char* qmm_cpu_feature_name(uint64_t feature);
+
+/** This CPU, as the choice of kernels sees it. Strings are static. The sets hold QMM_CPU_* bits. */
+typedef struct qmm_cpu_info {
+  size_t struct_size;
+  const char* name;    /* what it calls itself; "" where that can not be known */
+  const char* max_isa; /* QMM_MAX_ISA; "" where it is not set */
+  uint64_t has;        /* features of the CPU; on AArch64, where it is the system that tells, those that it enabled */
+  uint64_t enabled;    /* of these, whose registers the operating system saves, and which it permits this process */
+  uint64_t usable;     /* of these, those that QMM_MAX_ISA leaves: qmm_cpu_features() */
+} qmm_cpu_info;
+
+/** Describes this CPU: what holds for all of its cores, whichever calls (runtime/cpu.h tells why it does). */
+QMM_API qmm_status qmm_describe_cpu(qmm_cpu_info* info);
+
+/** A kernel of this library, usable or not. */
+typedef struct qmm_kernel_info {
+  size_t struct_size;
+  const char* name;  /* a static string, qmm_<out>_<lhs>_<rhs>_<MR>x<NR>x<KR>_<isa> */
+  int32_t lhs_kind;  /* QMM_LHS_F32, or QMM_LHS_S8, which stands for QMM_LHS_S8_TOKEN too */
+  int32_t bits;      /* of the codes: 4 or 8 */
+  int64_t min_m;     /* the least number of rows for which it is chosen */
+  uint64_t need;     /* the QMM_CPU_* features that it needs */
+  char why_not[256]; /* what keeps it from use, "the CPU lacks avx512vnni" for example; "" where it is usable */
+} qmm_kernel_info;
+
+/** Returns the number of kernels in this library. */
+QMM_API int64_t qmm_num_kernels(void);
+
+/**
+ * Describes kernel `index`, 0 .. qmm_num_kernels() - 1. They are in the order of the choice, from plainest to fastest:
+ * of those of one lhs_kind and bits, the last runs that is usable and whose min_m is not above the rows of a call.
+ */
+QMM_API qmm_status qmm_describe_kernel(int64_t index, qmm_kernel_info* info);
+
 /**
  * Writes the name of the kernel that qmm_matmul would run for `m` rows to `*name`, a static string.
  * The environment variable QMM_MAX_ISA (read once) caps the choice: scalar; avx2, avxvnni, avxvnniint8, avx512,
- * avx512vnni, amx on x86-64; neon, neon_dotprod, neon_i8mm, sve, sve_i8mm on AArch64. "" caps nothing, any other value is an error
- * here and in qmm_matmul, qmm_scratch_size and qmm_quantize_lhs.
+ * avx512vnni, amx on x86-64; neon, neon_dotprod, neon_i8mm, sve, sve_i8mm on AArch64. "" caps nothing, any other value
+ * is an error here and in qmm_matmul, qmm_scratch_size, qmm_quantize_lhs, qmm_describe_cpu and qmm_describe_kernel.
  */
 QMM_API qmm_status qmm_kernel_name(int32_t lhs_kind, const qmm_rhs_desc* desc, int64_t m, const char** name);
 

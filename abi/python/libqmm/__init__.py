@@ -290,7 +290,8 @@ def kernel_name(desc: RhsDesc, m: int = 1, lhs: str = "f32") -> str:
 def cpu_features() -> tuple[str, ...]:
     """Returns the features of this CPU that kernels use ("avx2" ...), after the cap by QMM_MAX_ISA."""
     bits = _c.qmm_cpu_features()
-    return tuple(name for i, name in enumerate(_c.CPU_FEATURES) if bits >> i & 1)
+    each = (1 << i for i in range(bits.bit_length()) if bits >> i & 1)
+    return tuple(_c.qmm_cpu_feature_name(bit).decode() for bit in each)
 
 
 def set_num_threads(num_threads: int) -> None:

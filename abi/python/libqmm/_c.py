@@ -16,10 +16,6 @@ OUT_OF_MEMORY = 4  # QMM_OUT_OF_MEMORY; every other failure is about the argumen
 # Names of the values of the enums, in their order.
 SCALE_DTYPES = ("f32", "f16", "bf16")
 OFFSETS = ("symmetric", "zeros", "mins")
-CPU_FEATURES = (
-    *("avx2", "avxvnni", "avx512", "avx512vnni", "neon", "avxvnniint8", "amx"),
-    *("neon_dotprod", "neon_i8mm", "sve", "sve_i8mm"),
-)
 
 
 class _Struct(ctypes.Structure):
@@ -139,6 +135,7 @@ _desc, _weights, _rhs, _args = map(POINTER, (qmm_rhs_desc, qmm_weights, qmm_rhs,
 qmm_version = _function("qmm_version", returns=c_char_p)
 qmm_last_error = _function("qmm_last_error", returns=c_char_p)
 qmm_cpu_features = _function("qmm_cpu_features", returns=c_uint64)
+qmm_cpu_feature_name = _function("qmm_cpu_feature_name", c_uint64, returns=c_char_p)
 qmm_max_threads = _function("qmm_max_threads", returns=c_int64)
 qmm_num_threads = _function("qmm_num_threads", returns=c_int64)
 qmm_set_num_threads = _function("qmm_set_num_threads", c_int64)
