@@ -411,3 +411,65 @@ func.func @written_between(%x: memref<?x64xf32>, %w: memref<?xi8>, %y: memref<?x
   }
   return
 }
+
+// -----
+
+// Of operands that fit neither way, what is said is of the way in which their dtypes fit.
+func.func @shape_of_zeros(%x: tensor<3x64xf32>, %codes: tensor<48x32xi8>, %scales: tensor<48x2xf16>, %zeros: tensor<47x2xi8>) {
+  // expected-error @below {{quantized::matmul.grouped: zeros [47, 2] must be [48, 2] for codes [48, 32], group 32}}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales, %zeros) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 32}, has_side_effect = true} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<47x2xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @shape_of_mins(%x: tensor<3x64xf32>, %codes: tensor<48x32xi8>, %scales: tensor<48x2xf16>, %mins: tensor<47x2xf16>) {
+  // expected-error @below {{quantized::matmul.grouped: mins [47, 2] must be [48, 2] for codes [48, 32], group 32}}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales, %mins) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 32}, has_side_effect = true} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<47x2xf16>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+// Weights that the program holds are looked into.
+func.func @no_packed_weights(%x: tensor<3x64xf32>) -> tensor<3x48xf32> {
+  %w = arith.constant dense<0> : tensor<512xi8>
+  // expected-error @below {{quantized::matmul.packed: packed [512]: qmm_rhs_open: }}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed"} : (tensor<3x64xf32>, tensor<512xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @zeros(%x: tensor<3x8xf32>) -> tensor<3x1xf32> {
+  %codes = arith.constant dense<0> : tensor<1x4xi8>
+  %scales = arith.constant dense<1.0> : tensor<1x1xf32>
+  %zeros = arith.constant dense<17> : tensor<1x1xi8>
+  // expected-error @below {{quantized::matmul.grouped: qmm_pack: }}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales, %zeros) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 8}} : (tensor<3x8xf32>, tensor<1x4xi8>, tensor<1x1xf32>, tensor<1x1xi8>) -> tensor<3x1xf32>
+  return %0 : tensor<3x1xf32>
+}
+
+// -----
+
+func.func @sign(%x: tensor<3x8xf32>, %codes: tensor<1x4xi8>, %scales: tensor<1x1x1xf32>) -> tensor<3x1xf32> {
+  // expected-error @below {{quant::matmul_rhs_group_quant: codes are i8, which does not tell their sign; they must be ui8 or si8}}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales, %scales) {call_target_name = "quant.matmul_rhs_group_quant", backend_config = {bits = 4, group = 8}} : (tensor<3x8xf32>, tensor<1x4xi8>, tensor<1x1x1xf32>, tensor<1x1x1xf32>) -> tensor<3x1xf32>
+  return %0 : tensor<3x1xf32>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, g) -> (m, k)>
+#w = affine_map<(m, n, k, g) -> (n, k)>
+#s = affine_map<(m, n, k, g) -> (n, g, 0)>
+#y = affine_map<(m, n, k, g) -> (m, n)>
+func.func @group_quant_on_memrefs(%x: memref<3x8xf32>, %codes: memref<1x8xi8>, %scales: memref<1x1x1xf32>, %y: memref<3x1xf32>) {
+  // expected-error @below {{quant::matmul_rhs_group_quant: it can be lowered on tensors, not on memrefs}}
+  linalg.generic {indexing_maps = [#x, #w, #s, #s, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quant.matmul_rhs_group_quant{bits = 8, group = 8}"}
+    ins(%x, %codes, %scales, %scales : memref<3x8xf32>, memref<1x8xi8>, memref<1x1x1xf32>, memref<1x1x1xf32>) outs(%y : memref<3x1xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32, %d: f32, %e: f32):
+    linalg.yield %a : f32
+  }
+  return
+}
