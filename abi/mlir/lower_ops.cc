@@ -18,6 +18,7 @@
 //
 // where the index is the columns of the result, which has the rows of the first tensor. The lowering on torch-mlir's
 // bindings, abi/python/libqmm/mlir, leaves the same calls.
+#include "../xla_descriptor.h"
 #include "group_quant.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -786,21 +787,111 @@ LogicalResult lower_foreign(Operation* operation, StringRef target, mlir::Attrib
   return success();
 }
 
-// XLA's number for what a target is. None of its C functions takes memrefs, and attributes are what its version 4 has,
-// and what programs give that leave the version out (1, or 0, in StableHLO).
-LogicalResult check_api_version(Operation* operation, const Op* op) {
+// Reads a typed call, whose attributes are a dictionary, or the text of one.
+FailureOr<Statement> read_typed(Operation* operation, const Op& op, mlir::Attribute config) {
+  const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config);
+  const auto dictionary = text || !config ? parse_dictionary(text ? text.getValue() : "", operation->getContext())
+                                          : llvm::dyn_cast<mlir::DictionaryAttr>(config);
+  if (!dictionary)
+    return operation->emitError() << StringRef(op.name) << ": backend_config is " << config
+                                  << "; it must be a dictionary: {bits = 4, lhs = \"s8\"}";
+  return read_dictionary(operation, op, operation->getOperands(), dictionary, operation->getResult(0).getType(),
+                         /*on_memrefs=*/false);
+}
+
+constexpr int64_t kTyped = 4, kUntyped = 3;
+
+// Reads XLA's number for what a target is. None of its C functions takes memrefs, and attributes are what its version 4
+// has, and what programs give that leave the version out (1, or 0, in StableHLO).
+FailureOr<int64_t> read_api_version(Operation* operation, const Op* op) {
   const mlir::Attribute attribute = operation->getAttr("api_version");
-  if (!attribute) return success();
-  const std::optional<Given> version = read_constant(attribute);
-  const bool is_integer = version && version->kind == Given::kInteger;
-  if (is_integer && (version->integer == 0 || version->integer == 1 || (op != nullptr && version->integer == 4)))
-    return success();
+  if (!attribute) return kTyped;
+  const std::optional<Given> given = read_constant(attribute);
+  const int64_t version = given && given->kind == Given::kInteger ? given->integer.value() : -1;
+  if (version == 0 || version == 1) return kTyped;
+  if (op != nullptr && (version == kTyped || (version == kUntyped && !op->callee.empty()))) return version;
   auto error = operation->emitError() << "api_version is " << attribute;
   if (op == nullptr) return error << "; a C function that is called with memrefs has none, leave it out";
-  if (is_integer && version->integer == 3)
-    return error
-           << ", for which backend_config is the bytes of a qmm_xla_descriptor; give attributes and api_version 4";
-  return error << "; of the versions, libqmm takes 4, with attributes";
+  return error << "; of the versions, libqmm takes 4, with attributes, and 3, with a descriptor";
+}
+
+// Reads an untyped call, whose operands are all tensors of the op; those that the descriptor says are absent may be
+// any.
+FailureOr<Statement> read_untyped(Operation* operation, const Op& op, mlir::Attribute config) {
+  Statement statement{operation, &op, {}, {}, {}};
+  const auto bytes = llvm::dyn_cast_or_null<mlir::StringAttr>(config);
+  const StringRef text = bytes ? bytes.getValue() : "";
+  qmm_xla_descriptor d;
+  if (config && !bytes)
+    return statement.error() << "backend_config is " << config << "; for api_version 3 it must be a string";
+  if (read_descriptor(std::string(op.callee).c_str(), text.data(), text.size(), &d) != QMM_OK)
+    return operation->emitError() << qmm_last_error();
+  const std::map<std::string_view, int64_t> integers = {
+      {"n", d.n}, {"k", d.k}, {"bits", d.bits}, {"group", d.group}, {"lhs", d.lhs_kind}};
+  const std::map<std::string_view, int32_t> offsets = {{"zeros", QMM_ZEROS}, {"mins", QMM_MINS}};
+  const auto needed = llvm::count_if(op.arguments, [](const Argument& a) { return a.kind == Argument::kTensor; });
+  if (operation->getNumOperands() != needed)
+    return statement.error() << operation->getNumOperands() << " operands; an untyped call takes " << needed;
+
+  auto operand = operation->operand_begin();
+  for (const Argument& argument : op.arguments) {
+    Given given;
+    Value value;
+    if (argument.kind == Argument::kTensor) {
+      value = *operand++;
+      const auto offset = offsets.find(argument.name);
+      const std::optional<Given> tensor = read_shaped(value.getType());
+      if (offset != offsets.end() && offset->second != d.offset)
+        value = Value();
+      else if (tensor)
+        given = *tensor;
+      else
+        return statement.error() << StringRef(argument.name) << " is " << value.getType()
+                                 << "; it must be a tensor of known rank and dtype";
+      if (value && !argument.passed_as.empty() && given.dtype != argument.passed_as)
+        return statement.error() << StringRef(argument.name) << " is " << given.dtype
+                                 << "; in an untyped call it must be " << StringRef(argument.passed_as);
+    } else {
+      given.kind = Given::kInteger;
+      given.integer = integers.at(argument.name);
+      if (argument.kind == Argument::kChoice) {
+        const auto choice =
+            llvm::find_if(argument.choices, [&](const auto& pair) { return given.integer == pair.second; });
+        if (choice == argument.choices.end())
+          return statement.error() << "lhs_kind is " << d.lhs_kind << " in the descriptor";
+        given.kind = Given::kString;
+        given.string = choice->first;
+      }
+    }
+    statement.values.push_back(value);
+    statement.given.push_back(given);
+  }
+  if (mlir::failed(check_statement(statement, operation->getResult(0).getType()))) return failure();
+
+  // What is to be seen of the operands as well.
+  const Given& rows = statement.given[0];
+  const size_t leading = rows.shape.size() - static_cast<size_t>(op.arguments[0].extents);
+  Extent m = 1;
+  for (size_t i = 0; i < leading; ++i) m = m * rows.shape[i];
+  std::vector<std::tuple<StringRef, int64_t, Extent>> extents = {{"m", d.m, m}};
+  if (leading < rows.shape.size()) extents.emplace_back("k", d.k, rows.shape.back());
+  const Given& weights = statement.given[1];
+  if (op.fit_packed != nullptr) {
+    extents.emplace_back("packed_size", d.packed_size, weights.shape[0]);
+  } else {
+    constexpr const char* kDtypes[] = {"f32", "f16", "bf16"};  // QMM_F32 ...
+    const std::string& scales = statement.given[2].dtype;
+    extents.emplace_back("n", d.n, weights.shape[0]);
+    if (d.scale_dtype < 0 || d.scale_dtype > 2 || scales != kDtypes[d.scale_dtype])
+      return statement.error() << "scale_dtype is " << d.scale_dtype << " in the descriptor; the scales are " << scales;
+    if (d.offset < QMM_SYMMETRIC || d.offset > QMM_MINS)
+      return statement.error() << "offset is " << d.offset << " in the descriptor";
+  }
+  for (const auto& [name, said, extent] : extents)
+    if (!extent.known() || extent.value() != said)
+      return statement.error() << name << " is " << said << " in the descriptor; that of the operands is "
+                               << ops::say(extent);
+  return statement;
 }
 
 LogicalResult lower_custom_call(Operation* operation, const Externals& externals, Callees& callees) {
@@ -828,18 +919,13 @@ LogicalResult lower_custom_call(Operation* operation, const Externals& externals
   }
   const Op* const op = find_target(target);
   if (op == nullptr && is_ours(target)) return unknown_name(operation, target);
-  if (mlir::failed(check_api_version(operation, op))) return failure();
+  const FailureOr<int64_t> version = read_api_version(operation, op);
+  if (mlir::failed(version)) return failure();
   if (op == nullptr) return lower_foreign(operation, target, config, externals, is_dead, callees);
-  const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config);
-  const auto dictionary = text || !config ? parse_dictionary(text ? text.getValue() : "", operation->getContext())
-                                          : llvm::dyn_cast<mlir::DictionaryAttr>(config);
-  if (!dictionary)
-    return operation->emitError() << StringRef(op->name) << ": backend_config is " << config
-                                  << "; it must be a dictionary: {bits = 4, lhs = \"s8\"}";
   if (operation->getNumResults() != 1)
     return operation->emitError() << StringRef(op->name) << ": " << operation->getNumResults() << " results; it has 1";
-  FailureOr<Statement> statement = read_dictionary(operation, *op, operation->getOperands(), dictionary,
-                                                   operation->getResult(0).getType(), /*on_memrefs=*/false);
+  const FailureOr<Statement> statement =
+      *version == kUntyped ? read_untyped(operation, *op, config) : read_typed(operation, *op, config);
   if (mlir::failed(statement)) return failure();
   if (!is_dead) return lower_on_tensors(*statement, externals, callees);
   operation->erase();

@@ -282,7 +282,7 @@ func.func @entry_of_external_bytes(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
 // -----
 
 func.func @untyped(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
-  // expected-error @below {{api_version is 3 : i32, for which backend_config is the bytes of a qmm_xla_descriptor; give attributes and api_version 4}}
+  // expected-error @below {{qmm_matmul_packed: the descriptor has 0 bytes; it must have 64}}
   %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = ""} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
   return
 }
@@ -290,7 +290,7 @@ func.func @untyped(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
 // -----
 
 func.func @version_of_ours(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
-  // expected-error @below {{api_version is 2 : i32; of the versions, libqmm takes 4, with attributes}}
+  // expected-error @below {{api_version is 2 : i32; of the versions, libqmm takes 4, with attributes, and 3, with a descriptor}}
   %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", api_version = 2 : i32} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
   return
 }
@@ -472,4 +472,76 @@ func.func @group_quant_on_memrefs(%x: memref<3x8xf32>, %codes: memref<1x8xi8>, %
     linalg.yield %a : f32
   }
   return
+}
+
+// -----
+
+func.func @rows(%a: tensor<3x64xf32>, %b: tensor<1344xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.packed: m is 4 in the descriptor; that of the operands is 3}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\04\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<1344xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @bytes(%a: tensor<3x64xf32>, %b: tensor<?xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.packed: packed_size is 1344 in the descriptor; that of the operands is ?}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_lhs(%a: tensor<3x64xf32>, %b: tensor<1344xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.packed: lhs_kind is 3 in the descriptor}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\03\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<1344xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @other_target(%a: tensor<3x64xf32>, %b: tensor<1344xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{qmm_matmul_packed: bits is 4 in the descriptor; here it must be 0}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\00\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<1344xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_half(%a: tensor<3x64xf16>, %b: tensor<1344xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.packed: x is f16; in an untyped call it must be f32}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf16>, tensor<1344xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_scales(%a: tensor<3x64xf32>, %b: tensor<48x32xi8>, %c: tensor<48x2xf16>, %d: tensor<0x0xi8>, %e: tensor<0x0xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.grouped: scale_dtype is 2 in the descriptor; the scales are f16}}
+  %0 = "stablehlo.custom_call"(%a, %b, %c, %d, %e) {call_target_name = "qmm_matmul_grouped", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\00\00\00\00\02\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\20\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<0x0xi8>, tensor<0x0xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_offset(%a: tensor<3x64xf32>, %b: tensor<48x32xi8>, %c: tensor<48x2xf16>, %d: tensor<0x0xi8>, %e: tensor<0x0xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.grouped: offset is 3 in the descriptor}}
+  %0 = "stablehlo.custom_call"(%a, %b, %c, %d, %e) {call_target_name = "qmm_matmul_grouped", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\03\00\00\00\01\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\20\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<0x0xi8>, tensor<0x0xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_zeros(%a: tensor<3x64xf32>, %b: tensor<48x32xi8>, %c: tensor<48x2xf16>, %d: tensor<0x0xi8>, %e: tensor<0x0xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.grouped: zeros [0, 0] must be [48, 2]}}
+  %0 = "stablehlo.custom_call"(%a, %b, %c, %d, %e) {call_target_name = "qmm_matmul_grouped", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\01\00\00\00\01\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\20\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<0x0xi8>, tensor<0x0xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_operands(%a: tensor<3x64xf32>, %b: tensor<48x32xi8>, %c: tensor<48x2xf16>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.grouped: 3 operands; an untyped call takes 5}}
+  %0 = "stablehlo.custom_call"(%a, %b, %c) {call_target_name = "qmm_matmul_grouped", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\00\00\00\00\01\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\20\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
 }

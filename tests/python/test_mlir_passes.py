@@ -16,15 +16,13 @@ import libqmm
 import libqmm.jax
 import libqmm.mlir
 import test_mlir_modules as modules
-from compiled import Compiled
-from libqmm import _c
+from compiled import QMM_OPT, Compiled, compile_by_qmm_opt, qmm_opt
 from libqmm.mlir import pipelines
 from libqmm.mlir.contract import legalize
 from libqmm.mlir.lowering import _load_torch_conversion_dialect, copy_strided_operands, lower_ops
 from libqmm.mlir.packing import Blobs
 
 ROOT = Path(__file__).parents[2]
-QMM_OPT = ROOT / "build" / "release" / "abi" / "mlir" / "qmm-opt"  # ./dev test builds it
 
 
 def function(name, operands, result):
@@ -102,16 +100,10 @@ def parse(text) -> Module:
     return Module.parse(text, context)
 
 
-def qmm_opt(text, *options) -> str:
-    done = subprocess.run([QMM_OPT, *options], input=text, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def by_cpp(text) -> Module:
     """Through the C++ pass, as text, and back into torch-mlir."""
     generic = parse(text).operation.get_asm(print_generic_op_form=True)
-    lowered = qmm_opt(generic, "--allow-unregistered-dialect", "--qmm-lower-ops", "--mlir-print-op-generic")
+    lowered = qmm_opt(generic, "--qmm-lower-ops", "--mlir-print-op-generic")
     return parse(lowered.replace('"bufferization.to_memref"', '"bufferization.to_buffer"'))  # renamed after MLIR 19
 
 
@@ -159,7 +151,7 @@ def test_both_leave_the_same_calls(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_the_pipeline_of_mlir_19_needs_no_torch_mlir(name):
     generic = parse(MODULES[name]).operation.get_asm(print_generic_op_form=True)
-    text = qmm_opt(generic, "--allow-unregistered-dialect", "--qmm-lower-to-llvm")
+    text = qmm_opt(generic, "--qmm-lower-to-llvm")
     assert "llvm.call @_mlir_ciface_qmm_" in text
     assert "torch" not in text
 
@@ -185,18 +177,6 @@ def test_both_say_the_same():
         assert f"error: {error.value}\n" in done.stderr
 
 
-def compile_by_cpp(folder, text) -> Compiled:
-    """Compiles text in generic form as qmm_compile_model does, every function an entry, to a shared library."""
-    passes = "builtin.module(func.func(llvm-request-c-wrappers),qmm-lower-to-llvm)"
-    (folder / "cpp.mlir").write_text(qmm_opt(text, "--allow-unregistered-dialect", f"--pass-pipeline={passes}"))
-    for command in (
-        ["mlir-translate-19", "--mlir-to-llvmir", "cpp.mlir", "-o", "cpp.ll"],
-        ["clang-19", "-Wno-override-module", "-shared", "-fPIC", "cpp.ll", "-o", "cpp.so", str(_c.library_path)],
-    ):
-        subprocess.run(command, cwd=folder, check=True)
-    return Compiled(folder / "cpp.so")
-
-
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
 def test_group_quant_has_the_same_bits(tmp_path, bits, dtype):
@@ -220,13 +200,13 @@ def test_group_quant_has_the_same_bits(tmp_path, bits, dtype):
     module = parse(text)
     libqmm.mlir.compile(module, tmp_path / "python.so")
     legalize(module)
-    mine = compile_by_cpp(tmp_path, module.operation.get_asm(print_generic_op_form=True))
+    mine = compile_by_qmm_opt(tmp_path, module.operation.get_asm(print_generic_op_form=True))
     theirs, x = Compiled(tmp_path / "python.so"), modules.x_of(3, k)
     for i, (*_, given) in enumerate(cases):
         results = [getattr(by, f"f{i}")([(torch.float32, 2)], x, *given)[0] for by in (mine, theirs)]
         assert torch.equal(*results), i
         assert results[0].any()
-    text = (tmp_path / "cpp.mlir").read_text()
+    text = (tmp_path / "passes.mlir").read_text()
     called = re.findall(r"call @(qmm_\w+)\(", text)
     assert called == ["qmm_matmul_grouped_f32", "qmm_matmul_packed", "qmm_matmul_packed", "qmm_matmul_grouped_f32"]
     blobs = re.findall(r"llvm\.mlir\.global .*\{.*alignment = (\d+).*\} : !llvm\.array<(\d+) x i8>", text)
@@ -243,7 +223,7 @@ def test_text_of_jax_gives_the_bits_of_xla(tmp_path, lhs):
     layer = jax.jit(lambda x, packed: libqmm.jax.quantized_matmul(x, packed, n=32, lhs=lhs))
     module = layer.lower(x, packed).compiler_ir("stablehlo")
 
-    compiled = compile_by_cpp(tmp_path, module.operation.get_asm(print_generic_op_form=True))
+    compiled = compile_by_qmm_opt(tmp_path, module.operation.get_asm(print_generic_op_form=True))
     (y,) = compiled.main([(torch.float32, 2)], torch.from_numpy(x), torch.from_numpy(packed))
     assert lhs != "f32" or y.numpy().any(axis=1).all()  # an lhs of 8 bits takes rows too small to scale for zeros
     assert y.numpy().tobytes() == np.asarray(layer(x, packed)).tobytes()
