@@ -10,7 +10,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -18,6 +17,7 @@
 #include "../runtime/error.h"
 #include "memref.h"
 #include "report.h"
+#include "xla_descriptor.h"
 #include "xla_ffi.h"
 
 namespace qmm {
@@ -347,46 +347,47 @@ XLA_FFI_Error* run_typed(const char* function, qmm_status (*run)(const Call&), X
 
 static_assert(sizeof(qmm_xla_descriptor) == 64);
 
-qmm_status read_descriptor(const char* function, const char* opaque, size_t opaque_len, qmm_xla_descriptor* d) {
+}  // namespace
+
+qmm_status read_descriptor(const char* target, const char* opaque, size_t opaque_len, qmm_xla_descriptor* d) {
   if (opaque_len != sizeof *d)
-    return fail(QMM_INVALID_ARGUMENT, "%s: the descriptor has %zu bytes; it must have %zu", function, opaque_len,
+    return fail(QMM_INVALID_ARGUMENT, "%s: the descriptor has %zu bytes; it must have %zu", target, opaque_len,
                 sizeof *d);
   std::memcpy(d, opaque, sizeof *d);
   if (d->version != QMM_XLA_DESCRIPTOR_VERSION)
-    return fail(QMM_UNSUPPORTED, "%s: the descriptor has version %" PRIu32 "; this library reads version %d", function,
+    return fail(QMM_UNSUPPORTED, "%s: the descriptor has version %" PRIu32 "; this library reads version %d", target,
                 d->version, QMM_XLA_DESCRIPTOR_VERSION);
   if (d->size != sizeof *d)
-    return fail(QMM_INVALID_ARGUMENT, "%s: the descriptor says that it has %" PRIu32 " bytes; it has %zu", function,
+    return fail(QMM_INVALID_ARGUMENT, "%s: the descriptor says that it has %" PRIu32 " bytes; it has %zu", target,
                 d->size, sizeof *d);
-  return QMM_OK;
-}
-
-struct Field {
-  const char* name;
-  int64_t value;
-};
-
-// What a target has no use for must be 0, which tells descriptors of other targets apart.
-qmm_status check_unused(const char* function, std::initializer_list<Field> fields) {
-  for (const Field& field : fields)
-    if (field.value != 0)
-      return fail(QMM_INVALID_ARGUMENT, "%s: %s is %" PRId64 " in the descriptor; here it must be 0", function,
+  // What a target has no use for tells descriptors of other targets apart.
+  const bool is_rows = target == std::string_view(kRowsPacked), is_grouped = target == std::string_view(kMatmulGrouped);
+  const struct {
+    const char* name;
+    int64_t value;
+    bool used;
+  } fields[] = {
+      {"lhs_kind", d->lhs_kind, !is_rows},         {"bits", d->bits, is_grouped}, {"offset", d->offset, is_grouped},
+      {"scale_dtype", d->scale_dtype, is_grouped}, {"n", d->n, !is_rows},         {"group", d->group, is_grouped},
+      {"packed_size", d->packed_size, !is_grouped}};
+  for (const auto& field : fields)
+    if (!field.used && field.value != 0)
+      return fail(QMM_INVALID_ARGUMENT, "%s: %s is %" PRId64 " in the descriptor; here it must be 0", target,
                   field.name, field.value);
   return QMM_OK;
 }
 
+namespace {
+
 qmm_status opaque_matmul_packed(void* out, const void** in, const char* opaque, size_t opaque_len) {
   qmm_xla_descriptor d;
   QMM_TRY(read_descriptor(kMatmulPacked, opaque, opaque_len, &d));
-  QMM_TRY(check_unused(kMatmulPacked,
-                       {{"bits", d.bits}, {"offset", d.offset}, {"scale_dtype", d.scale_dtype}, {"group", d.group}}));
   return run_matmul_packed({in[0], d.m, d.k}, {in[1], 1, d.packed_size}, d.lhs_kind, {out, d.m, d.n});
 }
 
 qmm_status opaque_matmul_grouped(void* out, const void** in, const char* opaque, size_t opaque_len) {
   qmm_xla_descriptor d;
   QMM_TRY(read_descriptor(kMatmulGrouped, opaque, opaque_len, &d));
-  QMM_TRY(check_unused(kMatmulGrouped, {{"packed_size", d.packed_size}}));
   auto desc = sized<qmm_rhs_desc>();
   desc.n = d.n;
   desc.k = d.k;
@@ -410,12 +411,6 @@ qmm_status opaque_matmul_grouped(void* out, const void** in, const char* opaque,
 qmm_status opaque_rows_packed(void* out, const void** in, const char* opaque, size_t opaque_len) {
   qmm_xla_descriptor d;
   QMM_TRY(read_descriptor(kRowsPacked, opaque, opaque_len, &d));
-  QMM_TRY(check_unused(kRowsPacked, {{"lhs_kind", d.lhs_kind},
-                                     {"bits", d.bits},
-                                     {"offset", d.offset},
-                                     {"scale_dtype", d.scale_dtype},
-                                     {"n", d.n},
-                                     {"group", d.group}}));
   return run_rows_packed({in[0], 1, d.m}, {in[1], 1, d.packed_size}, {out, d.m, d.k});
 }
 

@@ -7,6 +7,8 @@
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Func/Transforms/FuncConversions.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Patterns.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "passes.h"
@@ -86,11 +88,17 @@ TensorType read_tensor_type(mlir::Type type) {
   return element ? tensor_type(shape, element) : TensorType{};
 }
 
-namespace {
-
 constexpr llvm::StringLiteral kCasts[] = {"torch_c.to_builtin_tensor", "torch_c.from_builtin_tensor",
                                           "builtin.unrealized_conversion_cast"};
-constexpr llvm::StringLiteral kLiterals[] = {"torch.vtensor.literal", "stablehlo.constant"};
+constexpr llvm::StringLiteral kLiterals[] = {"torch.vtensor.literal", "stablehlo.constant", "arith.constant"};
+
+bool is_cast(mlir::Operation* op) {
+  return op->getNumOperands() == 1 && llvm::is_contained(kCasts, op->getName().getStringRef());
+}
+
+bool is_literal(mlir::Operation* op) { return llvm::is_contained(kLiterals, op->getName().getStringRef()); }
+
+namespace {
 
 // A cast between a type and what it is converted to says nothing any more.
 struct EraseCast : mlir::ConversionPattern {
@@ -129,6 +137,22 @@ struct ConvertLiteral : mlir::ConversionPattern {
   }
 };
 
+// What moves elements and computes nothing of them, as tensor.extract_slice and arith.select do, takes any: MLIR's own
+// arithmetic has no signed or unsigned operands.
+struct ConvertElements : mlir::ConversionPattern {
+  ConvertElements(const mlir::TypeConverter& converter, mlir::MLIRContext* context)
+      : ConversionPattern(converter, MatchAnyOpTypeTag(), 0, context) {}  // where no other pattern is
+
+  mlir::LogicalResult matchAndRewrite(mlir::Operation* op, llvm::ArrayRef<mlir::Value> operands,
+                                      mlir::ConversionPatternRewriter& rewriter) const override {
+    if (!op->isRegistered() || op->getNumRegions() != 0 || op->getNumSuccessors() != 0) return mlir::failure();
+    mlir::OperationState state(op->getLoc(), op->getName(), operands, {}, op->getAttrs());
+    if (mlir::failed(getTypeConverter()->convertTypes(op->getResultTypes(), state.types))) return mlir::failure();
+    rewriter.replaceOp(op, rewriter.create(state));
+    return mlir::success();
+  }
+};
+
 struct ConvertTypes : mlir::PassWrapper<ConvertTypes, mlir::OperationPass<mlir::ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ConvertTypes)
 
@@ -137,7 +161,7 @@ struct ConvertTypes : mlir::PassWrapper<ConvertTypes, mlir::OperationPass<mlir::
     return "Convert torch tensors, and tensors of signed or unsigned integers, to builtin, signless tensors";
   }
   void getDependentDialects(mlir::DialectRegistry& registry) const override {
-    registry.insert<mlir::arith::ArithDialect>();
+    registry.insert<mlir::arith::ArithDialect, mlir::scf::SCFDialect>();
   }
 
   void runOnOperation() override {
@@ -149,14 +173,14 @@ struct ConvertTypes : mlir::PassWrapper<ConvertTypes, mlir::OperationPass<mlir::
 
     // Constants that an op of the table took.
     getOperation().walk([](mlir::Operation* op) {
-      if (op->use_empty() && op->getName().getStringRef().starts_with("torch.constant.")) op->erase();
+      const bool may_end_block = op->getNextNode() == nullptr;  // as far as MLIR knows of what is not registered
+      if (op->use_empty() && !may_end_block && op->getName().getStringRef().starts_with("torch.constant.")) op->erase();
     });
 
     // Said here, since the conversion would not say who has to lower it.
     const auto left = getOperation().walk([](mlir::Operation* op) {
       const auto name = op->getName();
-      if ((name.getDialectNamespace() != "torch" && name.getDialectNamespace() != "stablehlo") ||
-          llvm::is_contained(kLiterals, name.getStringRef()))
+      if ((name.getDialectNamespace() != "torch" && name.getDialectNamespace() != "stablehlo") || is_literal(op))
         return mlir::WalkResult::advance();
       op->emitError() << "is left; it has to be lowered, by torch-mlir or StableHLO, before qmm-convert-types";
       return mlir::WalkResult::interrupt();
@@ -169,14 +193,16 @@ struct ConvertTypes : mlir::PassWrapper<ConvertTypes, mlir::OperationPass<mlir::
     mlir::populateCallOpTypeConversionPattern(patterns, converter);
     mlir::populateReturnOpTypeConversionPattern(patterns, converter);
     mlir::populateBranchOpInterfaceTypeConversionPattern(patterns, converter);
+    patterns.add<ConvertElements>(converter, context);
     for (const llvm::StringRef name : kCasts) patterns.add<EraseCast>(converter, name, context);
     for (const llvm::StringRef name : kLiterals) patterns.add<ConvertLiteral>(converter, name, context);
 
     mlir::ConversionTarget target(*context);
+    mlir::scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     target.markUnknownOpDynamicallyLegal([&](mlir::Operation* op) {
       if (auto function = llvm::dyn_cast<mlir::func::FuncOp>(op))
         return converter.isSignatureLegal(function.getFunctionType()) && converter.isLegal(&function.getBody());
-      return converter.isLegal(op) && !llvm::is_contained(kLiterals, op->getName().getStringRef());
+      return converter.isLegal(op) && (op->isRegistered() || !is_literal(op));
     });
     if (mlir::failed(mlir::applyPartialConversion(getOperation(), target, std::move(patterns)))) signalPassFailure();
   }

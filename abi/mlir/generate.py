@@ -18,7 +18,7 @@ from string import Formatter
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "abi" / "python" / "libqmm"))  # not the package, which loads the shared library
 
-from ops import DTYPES, OPS, REQUIRED, Choice, Int, Op, Tensor  # noqa: E402
+from ops import DTYPES, OPS, REQUIRED, Choice, Int, Op, Require, Tensor  # noqa: E402
 
 _HEADER = "{comment} SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception\n{comment}\n{comment} {text}\n"
 _WRITTEN = "Written by `./dev generate` from abi/python/libqmm/ops.py."
@@ -35,14 +35,20 @@ def _dtypes(node: ast.expr) -> list[str]:
     return [name.id for name in (node.elts if isinstance(node, ast.Tuple) else [node])]
 
 
+def _names(op: Op, *expressions: str, sentence: str = "") -> set[str]:
+    """Returns the names in expressions and a sentence, and the tensors whose extents are among them."""
+    nodes = [node for text in expressions for node in ast.walk(_parse(text))]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {name for _, name, _, _ in Formatter().parse(sentence) if name}
+    return names | {tensor for extent, (tensor, _) in op.extents.items() if extent in names}
+
+
 def _used(op: Op) -> set[str]:
     """Returns the arguments and extents of which something is computed."""
-    tensors = op.tensors.values()
-    expressions = [check.condition for check in op.checks] + [*op.named.values(), *(t.dtype for t in tensors)]
-    nodes = [node for text in expressions for node in ast.walk(_parse(text))]
-    used = {node.id for node in nodes if isinstance(node, ast.Name)} | set(Tensor(op.result, "").extents)
-    used |= {name for check in op.checks for _, name, _, _ in Formatter().parse(check.sentence) if name}
-    return used | {tensor for extent, (tensor, _) in op.extents.items() if extent in used}
+    expressions = [*op.named.values(), *(t.dtype for t in op.tensors.values()), *Tensor(op.result, "").extents]
+    return _names(op, *expressions).union(
+        *(_names(op, check.condition, sentence=check.sentence) for check in op.checks)
+    )
 
 
 # ---- C++ ------------------------------------------------------------------------------------------------------------
@@ -105,31 +111,47 @@ def _cpp_argument(name: str, argument: Tensor | Int | Choice) -> str:
     return f"{{{', '.join(fields)}}}"
 
 
-def _cpp_row(op: Op) -> str:
-    names = list(op.arguments)
-    used = _used(op)
+def _cpp_arguments(op: Op, used: set[str]) -> list[str]:
+    return [
+        f"const Given& {name} = given[{i}];"
+        if isinstance(argument, Tensor)
+        else f"const Extent {name} = given[{i}].integer;"
+        for i, (name, argument) in enumerate(op.arguments.items())
+        if name in used
+    ]
+
+
+def _cpp_extents(op: Op, used: set[str]) -> list[str]:
     lines = []
-    for i, (name, argument) in enumerate(op.arguments.items()):
-        if name in used:
-            lines.append(
-                f"const Given& {name} = given[{i}];"
-                if isinstance(argument, Tensor)
-                else f"const Extent {name} = given[{i}].integer;"
-            )
     for extent, (tensor, index) in op.extents.items():
         if extent in used:
             at = str(index) if index >= 0 else f"{tensor}.shape.size() - {-index}"
             lines.append(f"const Extent {extent} = {tensor}[{at}];")
+    return lines
+
+
+def _cpp_check(check: Require) -> list[str]:
+    return [f"if (!({_cpp(_parse(check.condition))}))", f"  return {_cpp_sentence(check.sentence)};"]
+
+
+def _cpp_function(name: str, parameter: str, lines: list[str]) -> str:
+    body = "".join(f"   {line}\n" for line in lines)
+    return f" .{name} = [](const std::vector<Given>& given, {parameter}) -> std::string {{\n{body} }},\n"
+
+
+def _cpp_row(op: Op) -> str:
+    names = list(op.arguments)
+    lines = _cpp_arguments(op, _used(op)) + _cpp_extents(op, _used(op))
     for name, expression in op.named.items():
         lines.append(f"const Extent {name} = {_cpp(_parse(expression))};")
-    for check in op.checks:
-        lines += [f"if (!({_cpp(_parse(check.condition))}))", f"  return {_cpp_sentence(check.sentence)};"]
     lines.append(f"fit.result = {{{', '.join(Tensor(op.result, '').extents)}}};")
     allowed = [_cpp_dtype(_parse(a.dtype)) if isinstance(a, Tensor) else '""' for a in op.arguments.values()]
     lines.append(f"fit.allowed = {{{', '.join(allowed)}}};")
+    for check in op.checks:
+        lines += _cpp_check(check)
     lines.append('return "";')
 
-    (callee, dtype, *_), *_ = Formatter().parse(op.callee)
+    callee, dtype, *_ = next(Formatter().parse(op.callee), ("", None))
     fields = {
         "name": f'"{op.torch_name}"',
         "names": f"{{{', '.join(f'{chr(34)}{name}{chr(34)}' for name in op.mlir_names)}}}",
@@ -143,14 +165,20 @@ def _cpp_row(op: Op) -> str:
         "dtype_of": str(names.index(op.result_dtype)) if op.result_dtype in names else "-1",
     }
     row = "".join(f" .{name} = {value},\n" for name, value in fields.items())
-    body = "".join(f"   {line}\n" for line in lines)
-    return f"{{{row[1:]} .fit = [](const std::vector<Given>& given, Fit& fit) -> std::string {{\n{body} }}}},\n"
+    row += _cpp_function("fit", "Fit& fit", lines)
+    if check := op.requires_of_packed:
+        named = _names(op, check.condition, sentence=check.sentence)
+        lines = _cpp_arguments(op, named) + _cpp_extents(op, named) + _cpp_check(check) + ['return "";']
+        row += _cpp_function("fit_packed", "const Given& rhs", lines)
+    else:
+        row += " .fit_packed = nullptr,\n"
+    return f"{{{row[1:-2]}}},\n"
 
 
 def cpp() -> str:
     """Returns ops.inc."""
     text = f"{_WRITTEN} Included by ops.h, within the table."
-    return _HEADER.format(comment="//", text=text) + "".join(_cpp_row(op) for op in OPS if op.callee)
+    return _HEADER.format(comment="//", text=text) + "".join(map(_cpp_row, OPS))
 
 
 # ---- MLIR -----------------------------------------------------------------------------------------------------------

@@ -18,9 +18,10 @@
 //
 // where the index is the columns of the result, which has the rows of the first tensor. The lowering on torch-mlir's
 // bindings, abi/python/libqmm/mlir, leaves the same calls.
+#include "../xla_descriptor.h"
+#include "group_quant.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -31,7 +32,9 @@
 #include "mlir/Interfaces/ViewLikeInterface.h"
 #include "ops.h"
 #include "passes.h"
+#include "tensors.h"
 #include "types.h"
+#include "weights.h"
 
 namespace qmm {
 namespace {
@@ -55,15 +58,6 @@ using ops::Call;
 using ops::Extent;
 using ops::Given;
 using ops::Op;
-
-constexpr llvm::StringLiteral kWrapper = ".tensors";  // how the names of wrappers end
-
-int64_t product(ArrayRef<int64_t> extents) {
-  int64_t result = 1;
-  for (const int64_t extent : extents)
-    if (ShapedType::isDynamic(extent) || __builtin_mul_overflow(result, extent, &result)) return ShapedType::kDynamic;
-  return result;
-}
 
 // The element type that stands for a dtype of the table in a memref.
 Type element_type(mlir::MLIRContext* context, StringRef dtype) {
@@ -94,7 +88,7 @@ MemRefType strided(int64_t rank, Type element, bool dense_rows) {
 // is what libqmm's handlers for XLA are called.
 const Op* find_target(StringRef name) {
   for (const Op& op : ops::table())
-    if (name == StringRef(op.callee) || name == StringRef(op.name)) return &op;
+    if (!name.empty() && (name == StringRef(op.callee) || name == StringRef(op.name))) return &op;
   return ops::find_op(name);
 }
 
@@ -176,13 +170,19 @@ class Callees {
     OpBuilder builder = OpBuilder::atBlockEnd(function.addEntryBlock());
     SmallVector<Value> arguments, buffers;
     for (const auto [i, input] : llvm::enumerate(entry.inputs)) {
-      const auto memref = llvm::dyn_cast<MemRefType>(input);
-      if (memref && memref.getRank() > 0)
-        function.setArgAttr(static_cast<unsigned>(i), mlir::bufferization::BufferizationDialect::kBufferLayoutAttrName,
-                            mlir::AffineMapAttr::get(memref.getLayout().getAffineMap()));
       const Value value = function.getArgument(static_cast<unsigned>(i));
-      arguments.push_back(
-          memref ? builder.create<mlir::bufferization::ToMemrefOp>(at, memref, value, /*read_only=*/true) : value);
+      const auto memref = llvm::dyn_cast<MemRefType>(input);
+      if (!memref) {
+        arguments.push_back(value);
+        continue;
+      }
+      // Of any strides, whatever the entry point takes: qmm-dense-operands copies where they do not fit.
+      const MemRefType any = strided(memref.getRank(), memref.getElementType(), false);
+      if (memref.getRank() > 0)
+        function.setArgAttr(static_cast<unsigned>(i), mlir::bufferization::BufferizationDialect::kBufferLayoutAttrName,
+                            mlir::AffineMapAttr::get(any.getLayout().getAffineMap()));
+      const Value buffer = builder.create<mlir::bufferization::ToMemrefOp>(at, any, value, /*read_only=*/true);
+      arguments.push_back(any == memref ? buffer : builder.create<mlir::memref::CastOp>(at, memref, buffer));
     }
     size_t next = entry.inputs.size();
     for (const auto& [shape, memref] : llvm::zip_equal(entry.shapes, entry.results)) {
@@ -364,8 +364,9 @@ FailureOr<Statement> read_dictionary(Operation* operation, const Op& op, mlir::V
     return statement.error() << operands.size() << " operands; it takes " << needed << " to "
                              << needed + optional.size() << " tensors";
 
-  // Of the tensors that need not be given, those are that make the operands fit.
+  // Of the tensors that need not be given, those are that make the operands fit; or if none do, fit in their dtypes.
   std::string sentence;
+  bool has_dtypes = false;
   const size_t left_out = needed + optional.size() - operands.size();
   for (uint64_t absent = 0; absent < uint64_t(1) << optional.size(); ++absent) {
     if (static_cast<size_t>(llvm::popcount(absent)) != left_out) continue;
@@ -394,114 +395,143 @@ FailureOr<Statement> read_dictionary(Operation* operation, const Op& op, mlir::V
       if (mlir::failed(check_statement(statement, result, on_memrefs))) return failure();
       return statement;
     }
-    if (sentence.empty()) sentence = std::move(failed);
+    if (sentence.empty() || (!has_dtypes && ops::has_dtypes(op, statement.given))) {
+      sentence = std::move(failed);
+      has_dtypes = ops::has_dtypes(op, statement.given);
+    }
   }
   return operation->emitError() << sentence;
+}
+
+// ---- weights that the program holds --------------------------------------------------------------------------------
+
+// Arguments of an op by name: a value where one is a tensor.
+using Arguments = std::map<std::string_view, std::pair<Value, Given>>;
+
+Arguments arguments_of(const Statement& statement) {
+  Arguments arguments;
+  for (const auto [i, argument] : llvm::enumerate(statement.op->arguments))
+    arguments[argument.name] = {statement.values[i], statement.given[i]};
+  return arguments;
+}
+
+std::pair<Value, Given> tensor_argument(Value value) {
+  return {value, value ? given_tensor(read_tensor_type(value.getType())) : Given()};
+}
+
+// States `statement` in terms of another op; arguments that are not named are not given.
+FailureOr<Statement> restate(const Statement& statement, const Op& op, const Arguments& arguments) {
+  Statement restated{statement.operation, &op, {}, {}, {}};
+  for (const Argument& argument : op.arguments) {
+    const auto found = arguments.find(argument.name);
+    const auto& [value, given] = found == arguments.end() ? std::pair<Value, Given>() : found->second;
+    restated.values.push_back(value);
+    restated.given.push_back(given);
+  }
+  if (const std::string sentence = ops::check(op, restated.given, restated.call); !sentence.empty())
+    return statement.error() << sentence;
+  return restated;
+}
+
+LogicalResult check_packed(const Statement& statement, const Literal& packed) {
+  qmm_rhs rhs = {};
+  rhs.struct_size = sizeof rhs;
+  if (qmm_rhs_open(packed.bytes.data(), packed.bytes.size(), &rhs) != QMM_OK)
+    return statement.error() << "packed [" << packed.bytes.size() << "]: " << qmm_last_error();
+  Given shape;
+  shape.kind = Given::kTensor;
+  shape.shape = {rhs.desc.n, rhs.desc.k};
+  const std::string sentence = statement.op->fit_packed(statement.given, shape);
+  return sentence.empty() ? success() : LogicalResult(statement.error() << sentence);
+}
+
+// Returns k if x, or the rows of codes tell: the last byte of a row may hold one 4-bit code or two.
+std::optional<int64_t> known_k(const Given& x, int64_t row_bytes, int64_t bits, int64_t group) {
+  if (x.shape.back().known()) return x.shape.back().value();
+  if (bits == 8) return row_bytes;
+  return group == 2 * row_bytes - 1 || group == 2 * row_bytes ? std::optional(group) : std::nullopt;
+}
+
+Weights canonical(std::map<std::string_view, Literal>& literals, int64_t bits, const std::string& scale_dtype) {
+  Weights weights = {};
+  weights.bits = static_cast<int32_t>(bits);
+  weights.scale_dtype = scale_dtype == "f32" ? QMM_F32 : scale_dtype == "f16" ? QMM_F16 : QMM_BF16;
+  weights.offset = literals.count("zeros") ? QMM_ZEROS : literals.count("mins") ? QMM_MINS : QMM_SYMMETRIC;
+  weights.codes = std::move(literals["codes"].bytes);
+  weights.scales = std::move(literals["scales"].bytes);
+  if (weights.offset != QMM_SYMMETRIC)
+    weights.offsets = std::move(literals[weights.offset == QMM_ZEROS ? "zeros" : "mins"].bytes);
+  return weights;
+}
+
+// States an op by one that has an entry point: that on packed weights, where the weights are constant.
+FailureOr<Statement> simplify(const Statement& statement, OpBuilder& builder) {
+  const Op& op = *statement.op;
+  static const Op& packed_op = *ops::find_op("quantized.matmul.packed");
+  static const Op& grouped_op = *ops::find_op("quantized.matmul.grouped");
+  const mlir::Location at = statement.operation->getLoc();
+  std::map<std::string_view, Literal> literals;
+  size_t weights_given = 0;
+  for (size_t i = 1; i < op.arguments.size(); ++i) {
+    if (!statement.values[i]) continue;
+    ++weights_given;
+    if (std::optional<Literal> literal = read_literal(statement.values[i]))
+      literals[op.arguments[i].name] = *std::move(literal);
+  }
+  const bool is_constant = literals.size() == weights_given;
+  if (op.fit_packed != nullptr)
+    return is_constant && mlir::failed(check_packed(statement, literals["packed"])) ? FailureOr<Statement>(failure())
+                                                                                    : FailureOr<Statement>(statement);
+
+  Arguments arguments = arguments_of(statement);
+  const Given& codes = arguments["codes"].second;
+  const int64_t bits = arguments["bits"].second.integer.value(), group = arguments["group"].second.integer.value();
+  const bool is_grouped = &op == &grouped_op, is_signed = codes.dtype == "i8";
+  if (!is_grouped && codes.dtype == "8")
+    return statement.error() << "codes are i8, which does not tell their sign; they must be ui8 or si8";
+  if (!is_grouped) {
+    arguments["lhs"].second.kind = Given::kString;
+    arguments["lhs"].second.string = "f32";
+  }
+  const std::optional<int64_t> k =
+      is_constant ? known_k(statement.given[0], literals["codes"].shape[1], bits, group) : std::nullopt;
+  if (k) {
+    const int64_t n = literals["codes"].shape[0];
+    Weights weights = is_grouped ? canonical(literals, bits, arguments["scales"].second.dtype)
+                                 : group_quant::of_constants(std::move(literals["codes"]), literals["scales"],
+                                                             literals["zps"], bits, is_signed);
+    weights.n = n;
+    weights.k = *k;
+    weights.group = group;
+    std::vector<char> packed;
+    if (const std::string sentence = pack(weights, packed); !sentence.empty()) return statement.error() << sentence;
+    const auto type = RankedTensorType::get({static_cast<int64_t>(packed.size())}, builder.getI8Type());
+    arguments["packed"] = tensor_argument(
+        builder.create<mlir::arith::ConstantOp>(at, mlir::DenseElementsAttr::getFromRawBuffer(type, packed)));
+    arguments["n"].second.kind = Given::kInteger;
+    arguments["n"].second.integer = n;
+    return restate(statement, packed_op, arguments);
+  }
+  if (is_grouped) return statement;
+  const auto builtin = [&](std::string_view name) {
+    const Value value = arguments[name].first;
+    return cast(builder, at, value, read_tensor_type(value.getType()).builtin);
+  };
+  const auto zps = literals.find("zps");
+  const group_quant::Values values =
+      group_quant::of_values(builder, at, builtin("codes"), builtin("scales"), builtin("zps"),
+                             zps == literals.end() ? std::nullopt : std::optional(zps->second), bits, is_signed);
+  arguments["codes"] = tensor_argument(values.codes);
+  arguments["scales"] = tensor_argument(values.scales);
+  arguments["zeros"] = tensor_argument(values.zeros);
+  arguments["mins"] = tensor_argument(values.mins);
+  return restate(statement, grouped_op, arguments);
 }
 
 // ---- calls on tensors ----------------------------------------------------------------------------------------------
 
 // The pointer and the size that stand for an argument of a function that is opaque bytes to the program.
 using Externals = llvm::DenseMap<Value, std::pair<Value, Value>>;
-
-Value cast(OpBuilder& builder, mlir::Location at, Value value, Type type) {
-  if (value.getType() == type) return value;
-  if (llvm::isa<RankedTensorType>(type) && llvm::isa<RankedTensorType>(value.getType()) &&
-      llvm::cast<RankedTensorType>(type).getElementType() ==
-          llvm::cast<RankedTensorType>(value.getType()).getElementType())
-    return builder.create<mlir::tensor::CastOp>(at, type, value);
-  if (!is_torch_type(value.getType()) && !is_torch_type(type))
-    return builder.create<mlir::UnrealizedConversionCastOp>(at, type, value).getResult(0);
-  mlir::OperationState state(at, is_torch_type(type) ? "torch_c.from_builtin_tensor" : "torch_c.to_builtin_tensor",
-                             value, type);
-  return builder.create(state)->getResult(0);
-}
-
-// Converts floats, or widens integers, element by element.
-Value convert(OpBuilder& builder, mlir::Location at, Value value, Type element) {
-  const auto type = llvm::cast<RankedTensorType>(value.getType());
-  if (type.getElementType() == element) return value;
-  const bool widens = type.getElementTypeBitWidth() < element.getIntOrFloatBitWidth();
-  const Value empty =
-      builder.create<mlir::tensor::EmptyOp>(at, mlir::tensor::getMixedSizes(builder, at, value), element);
-  const SmallVector<mlir::AffineMap> maps(2, builder.getMultiDimIdentityMap(static_cast<unsigned>(type.getRank())));
-  const SmallVector<mlir::utils::IteratorType> loops(static_cast<size_t>(type.getRank()),
-                                                     mlir::utils::IteratorType::parallel);
-  return builder
-      .create<mlir::linalg::GenericOp>(
-          at, empty.getType(), value, empty, maps, loops,
-          [&](OpBuilder& body, mlir::Location, mlir::ValueRange in) {
-            const Value out = element.isInteger() ? Value(body.create<mlir::arith::ExtSIOp>(at, element, in[0]))
-                              : widens            ? Value(body.create<mlir::arith::ExtFOp>(at, element, in[0]))
-                                                  : Value(body.create<mlir::arith::TruncFOp>(at, element, in[0]));
-            body.create<mlir::linalg::YieldOp>(at, out);
-          })
-      .getResult(0);
-}
-
-// Makes one extent of the `leading` first ones.
-Value fold(OpBuilder& builder, mlir::Location at, Value value, size_t leading) {
-  if (leading == 1) return value;
-  const auto type = llvm::cast<RankedTensorType>(value.getType());
-  const ArrayRef<int64_t> rest = type.getShape().drop_front(leading);
-  SmallVector<int64_t> shape = {product(type.getShape().take_front(leading))};
-  llvm::append_range(shape, rest);
-  SmallVector<mlir::ReassociationIndices> groups;
-  if (leading > 0) {
-    groups.push_back(llvm::to_vector<2>(llvm::seq<int64_t>(0, static_cast<int64_t>(leading))));
-    for (int64_t i = static_cast<int64_t>(leading); i < type.getRank(); ++i) groups.push_back({i});
-    return builder.create<mlir::tensor::CollapseShapeOp>(at, RankedTensorType::get(shape, type.getElementType()), value,
-                                                         groups);
-  }
-  for (int64_t i = 0; i < type.getRank(); ++i) groups.push_back({i + 1});
-  if (!groups.empty()) groups[0].insert(groups[0].begin(), 0);
-  SmallVector<mlir::OpFoldResult> extents = mlir::tensor::getMixedSizes(builder, at, value);
-  extents.insert(extents.begin(), builder.getIndexAttr(1));
-  return builder.create<mlir::tensor::ExpandShapeOp>(at, RankedTensorType::get(shape, type.getElementType()), value,
-                                                     groups, extents);
-}
-
-// Gives `value` [m, columns] the `leading` first extents of `rows` instead of m.
-Value unfold(OpBuilder& builder, mlir::Location at, Value value, Value rows, size_t leading, int64_t columns) {
-  const auto rows_type = llvm::cast<RankedTensorType>(rows.getType());
-  const Type element = llvm::cast<RankedTensorType>(value.getType()).getElementType();
-  SmallVector<int64_t> shape(rows_type.getShape().take_front(leading));
-  value = cast(builder, at, value, RankedTensorType::get({product(shape), columns}, element));
-  if (leading == 1) return value;
-  shape.push_back(columns);
-  const auto type = RankedTensorType::get(shape, element);
-  if (leading == 0)
-    return builder.create<mlir::tensor::CollapseShapeOp>(at, type, value, ArrayRef<mlir::ReassociationIndices>{{0, 1}});
-  SmallVector<mlir::OpFoldResult> extents = mlir::tensor::getMixedSizes(builder, at, rows);
-  extents.truncate(leading);
-  extents.push_back(mlir::tensor::getMixedSize(builder, at, value, 1));
-  if (llvm::count_if(rows_type.getShape().take_front(leading), ShapedType::isDynamic) > 1) {
-    // Bufferization in MLIR 19 crashes on a tensor.expand_shape to more than one extent that is not known.
-    const SmallVector<Value> sizes = mlir::getValueOrCreateConstantIndexOp(builder, at, extents);
-    return builder.create<mlir::tensor::ReshapeOp>(at, type, value,
-                                                   builder.create<mlir::tensor::FromElementsOp>(at, sizes));
-  }
-  const SmallVector<mlir::ReassociationIndices> groups = {
-      llvm::to_vector<2>(llvm::seq<int64_t>(0, static_cast<int64_t>(leading))), {static_cast<int64_t>(leading)}};
-  return builder.create<mlir::tensor::ExpandShapeOp>(at, type, value, groups, extents);
-}
-
-// Whether consecutive elements of a row will lie side by side in memory: no slice leaves elements out between them.
-bool has_dense_rows(Value value) {
-  while (Operation* const op = value.getDefiningOp()) {
-    if (!llvm::isa<mlir::tensor::CastOp, mlir::tensor::ExtractSliceOp, mlir::tensor::CollapseShapeOp,
-                   mlir::tensor::ExpandShapeOp, mlir::UnrealizedConversionCastOp>(op))
-      return true;
-    if (auto slice = llvm::dyn_cast<mlir::tensor::ExtractSliceOp>(op); slice && slice.getSourceType().getRank() > 0) {
-      const RankedTensorType source = slice.getSourceType();
-      const bool is_column =
-          slice.getStaticSizes().back() == 1 && source.getShape().back() != 1 && source.getRank() > 1;
-      if (slice.getStaticStrides().back() != 1 || is_column) return false;
-    }
-    value = op->getOperand(0);
-  }
-  return true;
-}
 
 // x and what is computed of it may have any strides, all else has dense rows.
 bool takes_x(const Call& call) { return call.tensors[0].rank == 2; }
@@ -515,9 +545,12 @@ MemRefType result_of(const Call& call, mlir::MLIRContext* context) {
   return strided(2, mlir::Float32Type::get(context), !takes_x(call));
 }
 
-LogicalResult lower_on_tensors(const Statement& statement, const Externals& externals, Callees& callees) {
+LogicalResult lower_on_tensors(const Statement& stated, const Externals& externals, Callees& callees) {
+  OpBuilder builder(stated.operation);
+  const FailureOr<Statement> simplified = simplify(stated, builder);
+  if (mlir::failed(simplified)) return failure();
+  const Statement& statement = *simplified;
   const Call& call = statement.call;
-  OpBuilder builder(statement.operation);
   const mlir::Location at = statement.operation->getLoc();
   const Type i64 = builder.getI64Type();
 
@@ -545,10 +578,6 @@ LogicalResult lower_on_tensors(const Statement& statement, const Externals& exte
       value = builder.create<mlir::tensor::EmptyOp>(at, SmallVector<int64_t>(static_cast<size_t>(tensor.rank), 0),
                                                     memref.getElementType());
     tensors.push_back(value);
-    const bool is_x = i == 0 && takes_x(call);
-    if (!is_x && !has_dense_rows(value))
-      value = builder.create<mlir::bufferization::AllocTensorOp>(at, llvm::cast<RankedTensorType>(value.getType()),
-                                                                 mlir::ValueRange(), value);
     if (i == 0) value = fold(builder, at, value, leading);
     arguments.push_back(cast(builder, at, value, RankedTensorType::get(memref.getShape(), memref.getElementType())));
     entry.inputs.push_back(memref);
@@ -568,9 +597,9 @@ LogicalResult lower_on_tensors(const Statement& statement, const Externals& exte
   Value result = builder.create<mlir::func::CallOp>(at, *wrapper, arguments).getResult(0);
   result = unfold(builder, at, result, tensors[0], leading, columns);
   result = convert(builder, at, result, element_type(builder.getContext(), call.dtype));
-  const Type stated = statement.operation->getResult(0).getType();
-  result = cast(builder, at, result, read_tensor_type(stated).builtin);
-  statement.operation->getResult(0).replaceAllUsesWith(cast(builder, at, result, stated));
+  const Type type = statement.operation->getResult(0).getType();
+  result = cast(builder, at, result, read_tensor_type(type).builtin);
+  statement.operation->getResult(0).replaceAllUsesWith(cast(builder, at, result, type));
   statement.operation->erase();
   return success();
 }
@@ -599,6 +628,7 @@ Value buffer_of(Value value) {
 }
 
 LogicalResult lower_on_memrefs(const Statement& statement, Value destination, Operation* fill, Callees& callees) {
+  if (statement.op->callee.empty()) return statement.error() << "it can be lowered on tensors, not on memrefs";
   const Call& call = statement.call;
   OpBuilder builder(statement.operation);
   const mlir::Location at = statement.operation->getLoc();
@@ -757,21 +787,111 @@ LogicalResult lower_foreign(Operation* operation, StringRef target, mlir::Attrib
   return success();
 }
 
-// XLA's number for what a target is. None of its C functions takes memrefs, and attributes are what its version 4 has,
-// and what programs give that leave the version out (1, or 0, in StableHLO).
-LogicalResult check_api_version(Operation* operation, const Op* op) {
+// Reads a typed call, whose attributes are a dictionary, or the text of one.
+FailureOr<Statement> read_typed(Operation* operation, const Op& op, mlir::Attribute config) {
+  const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config);
+  const auto dictionary = text || !config ? parse_dictionary(text ? text.getValue() : "", operation->getContext())
+                                          : llvm::dyn_cast<mlir::DictionaryAttr>(config);
+  if (!dictionary)
+    return operation->emitError() << StringRef(op.name) << ": backend_config is " << config
+                                  << "; it must be a dictionary: {bits = 4, lhs = \"s8\"}";
+  return read_dictionary(operation, op, operation->getOperands(), dictionary, operation->getResult(0).getType(),
+                         /*on_memrefs=*/false);
+}
+
+constexpr int64_t kTyped = 4, kUntyped = 3;
+
+// Reads XLA's number for what a target is. None of its C functions takes memrefs, and attributes are what its version 4
+// has, and what programs give that leave the version out (1, or 0, in StableHLO).
+FailureOr<int64_t> read_api_version(Operation* operation, const Op* op) {
   const mlir::Attribute attribute = operation->getAttr("api_version");
-  if (!attribute) return success();
-  const std::optional<Given> version = read_constant(attribute);
-  const bool is_integer = version && version->kind == Given::kInteger;
-  if (is_integer && (version->integer == 0 || version->integer == 1 || (op != nullptr && version->integer == 4)))
-    return success();
+  if (!attribute) return kTyped;
+  const std::optional<Given> given = read_constant(attribute);
+  const int64_t version = given && given->kind == Given::kInteger ? given->integer.value() : -1;
+  if (version == 0 || version == 1) return kTyped;
+  if (op != nullptr && (version == kTyped || (version == kUntyped && !op->callee.empty()))) return version;
   auto error = operation->emitError() << "api_version is " << attribute;
   if (op == nullptr) return error << "; a C function that is called with memrefs has none, leave it out";
-  if (is_integer && version->integer == 3)
-    return error
-           << ", for which backend_config is the bytes of a qmm_xla_descriptor; give attributes and api_version 4";
-  return error << "; of the versions, libqmm takes 4, with attributes";
+  return error << "; of the versions, libqmm takes 4, with attributes, and 3, with a descriptor";
+}
+
+// Reads an untyped call, whose operands are all tensors of the op; those that the descriptor says are absent may be
+// any.
+FailureOr<Statement> read_untyped(Operation* operation, const Op& op, mlir::Attribute config) {
+  Statement statement{operation, &op, {}, {}, {}};
+  const auto bytes = llvm::dyn_cast_or_null<mlir::StringAttr>(config);
+  const StringRef text = bytes ? bytes.getValue() : "";
+  qmm_xla_descriptor d;
+  if (config && !bytes)
+    return statement.error() << "backend_config is " << config << "; for api_version 3 it must be a string";
+  if (read_descriptor(std::string(op.callee).c_str(), text.data(), text.size(), &d) != QMM_OK)
+    return operation->emitError() << qmm_last_error();
+  const std::map<std::string_view, int64_t> integers = {
+      {"n", d.n}, {"k", d.k}, {"bits", d.bits}, {"group", d.group}, {"lhs", d.lhs_kind}};
+  const std::map<std::string_view, int32_t> offsets = {{"zeros", QMM_ZEROS}, {"mins", QMM_MINS}};
+  const auto needed = llvm::count_if(op.arguments, [](const Argument& a) { return a.kind == Argument::kTensor; });
+  if (operation->getNumOperands() != needed)
+    return statement.error() << operation->getNumOperands() << " operands; an untyped call takes " << needed;
+
+  auto operand = operation->operand_begin();
+  for (const Argument& argument : op.arguments) {
+    Given given;
+    Value value;
+    if (argument.kind == Argument::kTensor) {
+      value = *operand++;
+      const auto offset = offsets.find(argument.name);
+      const std::optional<Given> tensor = read_shaped(value.getType());
+      if (offset != offsets.end() && offset->second != d.offset)
+        value = Value();
+      else if (tensor)
+        given = *tensor;
+      else
+        return statement.error() << StringRef(argument.name) << " is " << value.getType()
+                                 << "; it must be a tensor of known rank and dtype";
+      if (value && !argument.passed_as.empty() && given.dtype != argument.passed_as)
+        return statement.error() << StringRef(argument.name) << " is " << given.dtype
+                                 << "; in an untyped call it must be " << StringRef(argument.passed_as);
+    } else {
+      given.kind = Given::kInteger;
+      given.integer = integers.at(argument.name);
+      if (argument.kind == Argument::kChoice) {
+        const auto choice =
+            llvm::find_if(argument.choices, [&](const auto& pair) { return given.integer == pair.second; });
+        if (choice == argument.choices.end())
+          return statement.error() << "lhs_kind is " << d.lhs_kind << " in the descriptor";
+        given.kind = Given::kString;
+        given.string = choice->first;
+      }
+    }
+    statement.values.push_back(value);
+    statement.given.push_back(given);
+  }
+  if (mlir::failed(check_statement(statement, operation->getResult(0).getType()))) return failure();
+
+  // What is to be seen of the operands as well.
+  const Given& rows = statement.given[0];
+  const size_t leading = rows.shape.size() - static_cast<size_t>(op.arguments[0].extents);
+  Extent m = 1;
+  for (size_t i = 0; i < leading; ++i) m = m * rows.shape[i];
+  std::vector<std::tuple<StringRef, int64_t, Extent>> extents = {{"m", d.m, m}};
+  if (leading < rows.shape.size()) extents.emplace_back("k", d.k, rows.shape.back());
+  const Given& weights = statement.given[1];
+  if (op.fit_packed != nullptr) {
+    extents.emplace_back("packed_size", d.packed_size, weights.shape[0]);
+  } else {
+    constexpr const char* kDtypes[] = {"f32", "f16", "bf16"};  // QMM_F32 ...
+    const std::string& scales = statement.given[2].dtype;
+    extents.emplace_back("n", d.n, weights.shape[0]);
+    if (d.scale_dtype < 0 || d.scale_dtype > 2 || scales != kDtypes[d.scale_dtype])
+      return statement.error() << "scale_dtype is " << d.scale_dtype << " in the descriptor; the scales are " << scales;
+    if (d.offset < QMM_SYMMETRIC || d.offset > QMM_MINS)
+      return statement.error() << "offset is " << d.offset << " in the descriptor";
+  }
+  for (const auto& [name, said, extent] : extents)
+    if (!extent.known() || extent.value() != said)
+      return statement.error() << name << " is " << said << " in the descriptor; that of the operands is "
+                               << ops::say(extent);
+  return statement;
 }
 
 LogicalResult lower_custom_call(Operation* operation, const Externals& externals, Callees& callees) {
@@ -799,18 +919,13 @@ LogicalResult lower_custom_call(Operation* operation, const Externals& externals
   }
   const Op* const op = find_target(target);
   if (op == nullptr && is_ours(target)) return unknown_name(operation, target);
-  if (mlir::failed(check_api_version(operation, op))) return failure();
+  const FailureOr<int64_t> version = read_api_version(operation, op);
+  if (mlir::failed(version)) return failure();
   if (op == nullptr) return lower_foreign(operation, target, config, externals, is_dead, callees);
-  const auto text = llvm::dyn_cast_or_null<mlir::StringAttr>(config);
-  const auto dictionary = text || !config ? parse_dictionary(text ? text.getValue() : "", operation->getContext())
-                                          : llvm::dyn_cast<mlir::DictionaryAttr>(config);
-  if (!dictionary)
-    return operation->emitError() << StringRef(op->name) << ": backend_config is " << config
-                                  << "; it must be a dictionary: {bits = 4, lhs = \"s8\"}";
   if (operation->getNumResults() != 1)
     return operation->emitError() << StringRef(op->name) << ": " << operation->getNumResults() << " results; it has 1";
-  FailureOr<Statement> statement = read_dictionary(operation, *op, operation->getOperands(), dictionary,
-                                                   operation->getResult(0).getType(), /*on_memrefs=*/false);
+  const FailureOr<Statement> statement =
+      *version == kUntyped ? read_untyped(operation, *op, config) : read_typed(operation, *op, config);
   if (mlir::failed(statement)) return failure();
   if (!is_dead) return lower_on_tensors(*statement, externals, callees);
   operation->erase();

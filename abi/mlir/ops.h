@@ -136,15 +136,17 @@ struct Op {
   std::string_view name;                // in sentences
   std::vector<std::string_view> names;  // in programs
   std::vector<Argument> arguments;      // in the order of the schema
-  std::string_view callee;
-  int callee_dtype;          // the tensor whose dtype ends the name of the callee, "_f16"; or -1
-  std::vector<size_t> call;  // the arguments that the callee takes, in its order: tensors, then scalars
-  int columns;               // the integer that is the last extent of the result; or -1
-  bool has_leading;          // the leading extents of the result are those of the first argument
-  std::string_view dtype;    // of the result
-  int dtype_of;              // instead: a tensor whose dtype is that of the result; or -1
-  // Compares arguments of the right kinds and ranks. Returns "", or what does not fit.
+  std::string_view callee;              // "": the lowering makes another op of it
+  int callee_dtype;                     // the tensor whose dtype ends the name of the callee, "_f16"; or -1
+  std::vector<size_t> call;             // the arguments that the callee takes, in its order: tensors, then scalars
+  int columns;                          // the integer that is the last extent of the result; or -1
+  bool has_leading;                     // the leading extents of the result are those of the first argument
+  std::string_view dtype;               // of the result
+  int dtype_of;                         // instead: a tensor whose dtype is that of the result; or -1
+  // Compares arguments of the right kinds and ranks. Returns "", or what does not fit; `fit` is filled in either case.
   std::string (*fit)(const std::vector<Given>& given, Fit& fit);
+  // Of an op on packed weights: compares their shape, [n, k], with arguments that fit. Else nullptr.
+  std::string (*fit_packed)(const std::vector<Given>& given, const Given& rhs);
 };
 
 template <class... Parts>
@@ -176,9 +178,8 @@ inline bool is_allowed(const std::string& dtype, const std::string& allowed) {
   return false;
 }
 
-/// Checks the arguments of an op. Returns "" and the call, or a sentence that says, with the numbers, what does not
-/// fit: that of the Python table.
-inline std::string check(const Op& op, const std::vector<Given>& given, Call& call) {
+/// Checks the number, kinds, choices and ranks of arguments. Returns "", or what does not fit.
+inline std::string check_kinds(const Op& op, const std::vector<Given>& given) {
   if (given.size() != op.arguments.size())
     return say(op.name, ": ", given.size(), " operands; it takes ", op.arguments.size());
   for (size_t i = 0; i < given.size(); ++i) {
@@ -199,14 +200,33 @@ inline std::string check(const Op& op, const std::vector<Given>& given, Call& ca
       return say(op.name, ": ", argument.name, " has rank ", rank, ", shape ", given[i], "; it must have rank ",
                  argument.extents);
   }
-  Fit fit;
-  if (const std::string sentence = op.fit(given, fit); !sentence.empty()) return say(op.name, ": ", sentence);
+  return "";
+}
+
+/// Checks the dtypes of arguments whose kinds fit. Returns "", or what does not fit.
+inline std::string check_dtypes(const Op& op, const std::vector<Given>& given, const Fit& fit) {
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i].kind != Given::kTensor || is_allowed(given[i].dtype, fit.allowed[i])) continue;
     std::string choice = fit.allowed[i];
     for (size_t at = 0; (at = choice.find(' ', at)) != std::string::npos; at += 4) choice.replace(at, 1, " or ");
     return say(op.name, ": ", op.arguments[i].name, " is ", given[i].dtype, "; it must be ", choice);
   }
+  return "";
+}
+
+/// Whether kinds and dtypes of arguments fit, whatever their extents are.
+inline bool has_dtypes(const Op& op, const std::vector<Given>& given) {
+  Fit fit;
+  return check_kinds(op, given).empty() && (op.fit(given, fit), check_dtypes(op, given, fit).empty());
+}
+
+/// Checks the arguments of an op. Returns "" and the call, or a sentence that says, with the numbers, what does not
+/// fit: that of the Python table.
+inline std::string check(const Op& op, const std::vector<Given>& given, Call& call) {
+  if (const std::string sentence = check_kinds(op, given); !sentence.empty()) return sentence;
+  Fit fit;
+  if (const std::string sentence = op.fit(given, fit); !sentence.empty()) return say(op.name, ": ", sentence);
+  if (const std::string sentence = check_dtypes(op, given, fit); !sentence.empty()) return sentence;
 
   call = Call();
   call.callee = say(op.callee, op.callee_dtype < 0 ? "" : "_" + given[static_cast<size_t>(op.callee_dtype)].dtype);

@@ -9,14 +9,15 @@ namespace qmm {
 namespace {
 
 // Arguments of entries are dense: no offset, no strides. Wrappers are inlined after bufferization, which takes their
-// results for memory of their own as long as they are calls.
+// results for memory of their own as long as they are calls. Weights that arithmetic on constants gives are constants
+// by then (sccp).
 constexpr llvm::StringLiteral kToLlvm = R"(
-    qmm-lower-ops, qmm-convert-types,
+    sccp, qmm-lower-ops, qmm-convert-types,
     func.func(qmm-keep-arguments, canonicalize, cse, convert-elementwise-to-linalg),
     eliminate-empty-tensors, func.func(empty-tensor-to-alloc-tensor),
     one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map
                        allow-return-allocs-from-loops},
-    inline, func.func(canonicalize, cse, qmm-own-results),
+    qmm-dense-operands, inline, func.func(canonicalize, cse, qmm-own-results),
     qmm-verify-calls,
     buffer-deallocation-pipeline, convert-bufferization-to-memref,
     func.func(qmm-convert-copies, convert-linalg-to-loops, arith-expand{include-bf16=true}, lower-affine,
@@ -41,6 +42,7 @@ void register_passes() {
   mlir::registerPass(create_convert_copies_pass);
   mlir::registerPass(create_keep_arguments_pass);
   mlir::registerPass(create_own_results_pass);
+  mlir::registerPass(create_dense_operands_pass);
   mlir::registerPass(create_close_module_pass);
   static const mlir::PassPipelineRegistration<> to_llvm(
       "qmm-lower-to-llvm", "Lower ops of libqmm, and what surrounds them, to the LLVM dialect", build_pipeline);

@@ -27,6 +27,9 @@ std::unique_ptr<mlir::Pass> create_keep_arguments_pass();
 /// qmm-own-results: between bufferization and deallocation, clones results that may share memory with earlier ones.
 std::unique_ptr<mlir::Pass> create_own_results_pass();
 
+/// qmm-dense-operands: right after bufferization, copies operands of calls whose rows may not be dense.
+std::unique_ptr<mlir::Pass> create_dense_operands_pass();
+
 /// qmm-close-module: last, refuses what is not lowered to the LLVM dialect; what is private gets internal linkage.
 std::unique_ptr<mlir::Pass> create_close_module_pass();
 

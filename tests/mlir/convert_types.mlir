@@ -34,6 +34,41 @@ func.func private @other(!torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,64],f3
 
 // -----
 
+// What moves elements, in branches as well.
+// CHECK-LABEL: func.func @moved(%arg0: tensor<4x6xi8>, %arg1: i1) -> (tensor<2x6xi8>, tensor<12xi8>)
+// CHECK: %[[C:.*]] = arith.constant dense<-1> : tensor<2x6xi8>
+// CHECK: %[[IF:.*]] = scf.if %arg1 -> (tensor<2x6xi8>)
+// CHECK: %[[SLICE:.*]] = tensor.extract_slice %arg0[1, 0] [2, 6] [1, 1] : tensor<4x6xi8> to tensor<2x6xi8>
+// CHECK: scf.yield %[[SLICE]] : tensor<2x6xi8>
+// CHECK: scf.yield %[[C]] : tensor<2x6xi8>
+// CHECK: arith.select %arg1, %[[IF]], %[[C]] : tensor<2x6xi8>
+// CHECK: tensor.collapse_shape %[[IF]] {{\[\[}}0, 1]] : tensor<2x6xi8> into tensor<12xi8>
+func.func @moved(%w: tensor<4x6xui8>, %b: i1) -> (tensor<2x6xui8>, tensor<12xui8>) {
+  %c = arith.constant dense<255> : tensor<2x6xui8>
+  %0 = scf.if %b -> tensor<2x6xui8> {
+    %1 = tensor.extract_slice %w[1, 0] [2, 6] [1, 1] : tensor<4x6xui8> to tensor<2x6xui8>
+    scf.yield %1 : tensor<2x6xui8>
+  } else {
+    scf.yield %c : tensor<2x6xui8>
+  }
+  %2 = arith.select %b, %0, %c : tensor<2x6xui8>
+  %3 = tensor.collapse_shape %0 [[0, 1]] : tensor<2x6xui8> into tensor<12xui8>
+  return %2, %3 : tensor<2x6xui8>, tensor<12xui8>
+}
+
+// -----
+
+// MLIR takes what it does not know for what may end a block.
+func.func @last() {
+  "region"() ({
+    // expected-error @below {{is left; it has to be lowered}}
+    %0 = "torch.constant.int"() <{value = 4 : i64}> : () -> !torch.int
+  }) : () -> ()
+  return
+}
+
+// -----
+
 func.func @left(%x: !torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,64],f32> {
   // expected-error @below {{is left; it has to be lowered, by torch-mlir or StableHLO, before qmm-convert-types}}
   %0 = "torch.aten.relu"(%x) : (!torch.vtensor<[?,64],f32>) -> !torch.vtensor<[?,64],f32>

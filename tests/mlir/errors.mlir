@@ -282,7 +282,7 @@ func.func @entry_of_external_bytes(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
 // -----
 
 func.func @untyped(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
-  // expected-error @below {{api_version is 3 : i32, for which backend_config is the bytes of a qmm_xla_descriptor; give attributes and api_version 4}}
+  // expected-error @below {{qmm_matmul_packed: the descriptor has 0 bytes; it must have 64}}
   %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = ""} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
   return
 }
@@ -290,7 +290,7 @@ func.func @untyped(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
 // -----
 
 func.func @version_of_ours(%x: tensor<3x64xf32>, %w: tensor<?xi8>) {
-  // expected-error @below {{api_version is 2 : i32; of the versions, libqmm takes 4, with attributes}}
+  // expected-error @below {{api_version is 2 : i32; of the versions, libqmm takes 4, with attributes, and 3, with a descriptor}}
   %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed", api_version = 2 : i32} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
   return
 }
@@ -410,4 +410,138 @@ func.func @written_between(%x: memref<?x64xf32>, %w: memref<?xi8>, %y: memref<?x
     linalg.yield %t : f32
   }
   return
+}
+
+// -----
+
+// Of operands that fit neither way, what is said is of the way in which their dtypes fit.
+func.func @shape_of_zeros(%x: tensor<3x64xf32>, %codes: tensor<48x32xi8>, %scales: tensor<48x2xf16>, %zeros: tensor<47x2xi8>) {
+  // expected-error @below {{quantized::matmul.grouped: zeros [47, 2] must be [48, 2] for codes [48, 32], group 32}}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales, %zeros) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 32}, has_side_effect = true} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<47x2xi8>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+func.func @shape_of_mins(%x: tensor<3x64xf32>, %codes: tensor<48x32xi8>, %scales: tensor<48x2xf16>, %mins: tensor<47x2xf16>) {
+  // expected-error @below {{quantized::matmul.grouped: mins [47, 2] must be [48, 2] for codes [48, 32], group 32}}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales, %mins) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 32}, has_side_effect = true} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<47x2xf16>) -> tensor<3x48xf32>
+  return
+}
+
+// -----
+
+// Weights that the program holds are looked into.
+func.func @no_packed_weights(%x: tensor<3x64xf32>) -> tensor<3x48xf32> {
+  %w = arith.constant dense<0> : tensor<512xi8>
+  // expected-error @below {{quantized::matmul.packed: packed [512]: qmm_rhs_open: }}
+  %0 = "stablehlo.custom_call"(%x, %w) {call_target_name = "qmm_matmul_packed"} : (tensor<3x64xf32>, tensor<512xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @zeros(%x: tensor<3x8xf32>) -> tensor<3x1xf32> {
+  %codes = arith.constant dense<0> : tensor<1x4xi8>
+  %scales = arith.constant dense<1.0> : tensor<1x1xf32>
+  %zeros = arith.constant dense<17> : tensor<1x1xi8>
+  // expected-error @below {{quantized::matmul.grouped: qmm_pack: }}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales, %zeros) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 4, group = 8}} : (tensor<3x8xf32>, tensor<1x4xi8>, tensor<1x1xf32>, tensor<1x1xi8>) -> tensor<3x1xf32>
+  return %0 : tensor<3x1xf32>
+}
+
+// -----
+
+func.func @sign(%x: tensor<3x8xf32>, %codes: tensor<1x4xi8>, %scales: tensor<1x1x1xf32>) -> tensor<3x1xf32> {
+  // expected-error @below {{quant::matmul_rhs_group_quant: codes are i8, which does not tell their sign; they must be ui8 or si8}}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales, %scales) {call_target_name = "quant.matmul_rhs_group_quant", backend_config = {bits = 4, group = 8}} : (tensor<3x8xf32>, tensor<1x4xi8>, tensor<1x1x1xf32>, tensor<1x1x1xf32>) -> tensor<3x1xf32>
+  return %0 : tensor<3x1xf32>
+}
+
+// -----
+
+#x = affine_map<(m, n, k, g) -> (m, k)>
+#w = affine_map<(m, n, k, g) -> (n, k)>
+#s = affine_map<(m, n, k, g) -> (n, g, 0)>
+#y = affine_map<(m, n, k, g) -> (m, n)>
+func.func @group_quant_on_memrefs(%x: memref<3x8xf32>, %codes: memref<1x8xi8>, %scales: memref<1x1x1xf32>, %y: memref<3x1xf32>) {
+  // expected-error @below {{quant::matmul_rhs_group_quant: it can be lowered on tensors, not on memrefs}}
+  linalg.generic {indexing_maps = [#x, #w, #s, #s, #y], iterator_types = ["parallel", "parallel", "reduction", "reduction"], library_call = "quant.matmul_rhs_group_quant{bits = 8, group = 8}"}
+    ins(%x, %codes, %scales, %scales : memref<3x8xf32>, memref<1x8xi8>, memref<1x1x1xf32>, memref<1x1x1xf32>) outs(%y : memref<3x1xf32>) {
+  ^bb0(%a: f32, %b: i8, %c: f32, %d: f32, %e: f32):
+    linalg.yield %a : f32
+  }
+  return
+}
+
+// -----
+
+func.func @rows(%a: tensor<3x64xf32>, %b: tensor<1344xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.packed: m is 4 in the descriptor; that of the operands is 3}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\04\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<1344xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @bytes(%a: tensor<3x64xf32>, %b: tensor<?xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.packed: packed_size is 1344 in the descriptor; that of the operands is ?}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<?xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_lhs(%a: tensor<3x64xf32>, %b: tensor<1344xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.packed: lhs_kind is 3 in the descriptor}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\03\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<1344xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @other_target(%a: tensor<3x64xf32>, %b: tensor<1344xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{qmm_matmul_packed: bits is 4 in the descriptor; here it must be 0}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\00\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<1344xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_half(%a: tensor<3x64xf16>, %b: tensor<1344xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.packed: x is f16; in an untyped call it must be f32}}
+  %0 = "stablehlo.custom_call"(%a, %b) {call_target_name = "qmm_matmul_packed", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00\40\05\00\00\00\00\00\00"} : (tensor<3x64xf16>, tensor<1344xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_scales(%a: tensor<3x64xf32>, %b: tensor<48x32xi8>, %c: tensor<48x2xf16>, %d: tensor<0x0xi8>, %e: tensor<0x0xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.grouped: scale_dtype is 2 in the descriptor; the scales are f16}}
+  %0 = "stablehlo.custom_call"(%a, %b, %c, %d, %e) {call_target_name = "qmm_matmul_grouped", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\00\00\00\00\02\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\20\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<0x0xi8>, tensor<0x0xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_offset(%a: tensor<3x64xf32>, %b: tensor<48x32xi8>, %c: tensor<48x2xf16>, %d: tensor<0x0xi8>, %e: tensor<0x0xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.grouped: offset is 3 in the descriptor}}
+  %0 = "stablehlo.custom_call"(%a, %b, %c, %d, %e) {call_target_name = "qmm_matmul_grouped", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\03\00\00\00\01\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\20\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<0x0xi8>, tensor<0x0xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_zeros(%a: tensor<3x64xf32>, %b: tensor<48x32xi8>, %c: tensor<48x2xf16>, %d: tensor<0x0xi8>, %e: tensor<0x0xi8>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.grouped: zeros [0, 0] must be [48, 2]}}
+  %0 = "stablehlo.custom_call"(%a, %b, %c, %d, %e) {call_target_name = "qmm_matmul_grouped", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\01\00\00\00\01\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\20\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>, tensor<0x0xi8>, tensor<0x0xi8>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
+}
+
+// -----
+
+func.func @untyped_operands(%a: tensor<3x64xf32>, %b: tensor<48x32xi8>, %c: tensor<48x2xf16>) -> tensor<3x48xf32> {
+  // expected-error @below {{quantized::matmul.grouped: 3 operands; an untyped call takes 5}}
+  %0 = "stablehlo.custom_call"(%a, %b, %c) {call_target_name = "qmm_matmul_grouped", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\00\00\00\00\01\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\20\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>) -> tensor<3x48xf32>
+  return %0 : tensor<3x48xf32>
 }

@@ -194,6 +194,58 @@ TEST(Run, Views) {
   EXPECT_TRUE(same_bits(y.third.values(), matmul(QMM_LHS_S8, kM, x0, packed.rhs)));
 }
 
+// What a value is in memory is not always to be seen in what computes it: ids from columns, which a branch chooses, or
+// which are computed in place.
+TEST(Run, ViewsBehindOtherOperations) {
+  Packed packed(8);
+  Program program(R"(
+    func.func @forward(%ids: tensor<?x2xi64>, %w: tensor<?xi8>, %first: i1)
+        -> (tensor<?x64xf32>, tensor<?x64xf32>, tensor<?x64xf32>) attributes {llvm.emit_c_interface} {
+      %c0 = arith.constant 0 : index
+      %n = tensor.dim %ids, %c0 : tensor<?x2xi64>
+      %a = tensor.extract_slice %ids[0, 0] [%n, 1] [1, 1] : tensor<?x2xi64> to tensor<?xi64>
+      %b = tensor.extract_slice %ids[0, 1] [%n, 1] [1, 1] : tensor<?x2xi64> to tensor<?xi64>
+      %branch = scf.if %first -> tensor<?xi64> {
+        scf.yield %a : tensor<?xi64>
+      } else {
+        scf.yield %b : tensor<?xi64>
+      }
+      %select = arith.select %first, %a, %b : tensor<?xi64>
+      %all = tensor.empty(%n) : tensor<?x2xi64>
+      %column = tensor.extract_slice %all[0, 1] [%n, 1] [1, 1] : tensor<?x2xi64> to tensor<?xi64>
+      %sum = linalg.add ins(%a, %b : tensor<?xi64>, tensor<?xi64>) outs(%column : tensor<?xi64>) -> tensor<?xi64>
+      %0 = "stablehlo.custom_call"(%branch, %w) {call_target_name = "qmm_rows_packed"}
+        : (tensor<?xi64>, tensor<?xi8>) -> tensor<?x64xf32>
+      %1 = "stablehlo.custom_call"(%select, %w) {call_target_name = "qmm_rows_packed"}
+        : (tensor<?xi64>, tensor<?xi8>) -> tensor<?x64xf32>
+      %2 = "stablehlo.custom_call"(%sum, %w) {call_target_name = "qmm_rows_packed"}
+        : (tensor<?xi64>, tensor<?xi8>) -> tensor<?x64xf32>
+      return %0, %1, %2 : tensor<?x64xf32>, tensor<?x64xf32>, tensor<?x64xf32>
+    })");
+  std::vector<int64_t> ids = {3, 18, 0, 7, 5, 9};
+  const std::vector<int64_t> columns[] = {{3, 0, 5}, {18, 7, 9}, {21, 7, 14}};
+  struct {
+    int64_t *allocated, *aligned, offset, sizes[2], strides[2];
+  } ids_memref = {ids.data(), ids.data(), 0, {3, 2}, {2, 1}};
+  qmm_memref_i8_1d w = dense_bytes(packed.blob);
+  const auto rows = [&](const std::vector<int64_t>& of) {
+    std::vector<float> expected(of.size() * kK);
+    EXPECT_EQ(qmm_dequantize_rows(&packed.rhs, of.data(), static_cast<int64_t>(of.size()), expected.data(), kK), QMM_OK)
+        << qmm_last_error();
+    return expected;
+  };
+  for (const bool first : {true, false}) {
+    struct {
+      Result<2> branch, select, sum;
+    } y;
+    program("forward", &y, &ids_memref, &w, first);
+    const std::vector<float> chosen = rows(columns[first ? 0 : 1]);
+    EXPECT_TRUE(same_bits(y.branch.values(), chosen));
+    EXPECT_TRUE(same_bits(y.select.values(), chosen));
+    EXPECT_TRUE(same_bits(y.sum.values(), rows(columns[2])));
+  }
+}
+
 // A chain that reads each result in the next call, in a loop: a buffer freed too early would be another's by then.
 TEST(Run, ResultsLiveUntilTheyAreRead) {
   Weights square(make_desc(kK, kK, kG, 8));

@@ -25,10 +25,11 @@ func.func @rank_2(%x: !torch.vtensor<[?,64],f32>, %w: !torch.vtensor<[1344],ui8>
 // CHECK: func.func private @qmm_matmul_packed(memref<?x?xf32, strided<[?, ?], offset: ?>>, memref<?xi8, strided<[1], offset: ?>>, i64, memref<?x?xf32, strided<[?, ?], offset: ?>>) attributes {llvm.emit_c_interface}
 // CHECK: func.func private @qmm_matmul_packed.tensors(
 // CHECK-SAME: %[[T:.*]]: tensor<?x?xf32> {bufferization.buffer_layout = affine_map<(d0, d1)[s0, s1, s2] -> (d0 * s1 + s0 + d1 * s2)>}
-// CHECK-SAME: %[[P:.*]]: tensor<?xi8> {bufferization.buffer_layout = affine_map<(d0)[s0] -> (d0 + s0)>}
+// CHECK-SAME: %[[P:.*]]: tensor<?xi8> {bufferization.buffer_layout = affine_map<(d0)[s0, s1] -> (d0 * s1 + s0)>}
 // CHECK-SAME: %[[L:.*]]: i64, %[[C:.*]]: index) -> tensor<?x?xf32>
 // CHECK: %[[XM:.*]] = bufferization.to_memref %[[T]] read_only
-// CHECK: %[[WM:.*]] = bufferization.to_memref %[[P]] read_only
+// CHECK: %[[ANY:.*]] = bufferization.to_memref %[[P]] read_only : memref<?xi8, strided<[?], offset: ?>>
+// CHECK: %[[WM:.*]] = memref.cast %[[ANY]] : memref<?xi8, strided<[?], offset: ?>> to memref<?xi8, strided<[1], offset: ?>>
 // CHECK: %[[M:.*]] = tensor.dim %[[T]], %c0
 // CHECK: %[[A:.*]] = memref.alloc(%[[M]], %[[C]]) {alignment = 64 : i64} : memref<?x?xf32>
 // CHECK: %[[YM:.*]] = memref.cast %[[A]]

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Calls entries of a compiled shared library with torch tensors, as its C header says."""
+"""Calls entries of a compiled shared library with torch tensors, as its C header says; compiles some by qmm-opt."""
 
 from __future__ import annotations
 
 import ctypes
+import subprocess
 from ctypes import byref, c_int64, c_void_p
 from pathlib import Path
 
 import torch
+
+from libqmm import _c
+
+QMM_OPT = Path(__file__).parents[2] / "build" / "release" / "abi" / "mlir" / "qmm-opt"  # ./dev test builds it
 
 _libc = ctypes.CDLL(None)
 _libc.free.argtypes = [c_void_p]
@@ -64,3 +69,23 @@ class Compiled:
             return [getattr(out, f"r{i}").take(dtype) for i, (dtype, _) in enumerate(results)]
 
         return call
+
+
+def qmm_opt(text: str, *options: str) -> str:
+    """Runs qmm-opt over a module, whose dialects need not be registered."""
+    command = [QMM_OPT, "--allow-unregistered-dialect", *options]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def compile_by_qmm_opt(folder: Path, text: str) -> Compiled:
+    """Compiles a module as qmm_compile_model does, every function an entry, to a shared library; keeps passes.mlir."""
+    passes = "builtin.module(func.func(llvm-request-c-wrappers),qmm-lower-to-llvm)"
+    (folder / "passes.mlir").write_text(qmm_opt(text, f"--pass-pipeline={passes}"))
+    for command in (
+        ["mlir-translate-19", "--mlir-to-llvmir", "passes.mlir", "-o", "passes.ll"],
+        ["clang-19", "-Wno-override-module", "-shared", "-fPIC", "passes.ll", "-o", "passes.so", str(_c.library_path)],
+    ):
+        subprocess.run(command, cwd=folder, check=True)
+    return Compiled(folder / "passes.so")

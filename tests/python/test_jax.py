@@ -20,15 +20,13 @@ import contract
 import libqmm
 import libqmm.jax
 import libqmm.mlir
-from compiled import Compiled
+from compiled import compile_by_qmm_opt
 from contract import assert_same_bits, random_weights
-from libqmm import _c
 from libqmm.jax import quantized_embedding, quantized_matmul, quantized_matmul_grouped
 from libqmm.ops import OPS
 from libqmm.torch import QuantizedLinear
 
 ROOT = Path(__file__).parents[2]
-QMM_OPT = ROOT / "build" / "release" / "abi" / "mlir" / "qmm-opt"  # ./dev test builds it
 LHS_KINDS = ("f32", "s8", "s8_token")
 OFFSETS = ("symmetric", "zeros", "mins")
 N, K, GROUP = 20, 72, 32
@@ -270,23 +268,20 @@ def test_hand_written_calls_of_every_op():
         assert_same_bits(got, wanted)
 
 
+def run_passes(folder, functions):
+    """Runs functions @main through our own passes, in one module: (text, arguments, ranks of the f32 results)."""
+    text = "\n".join(text.replace("@main(", f"@f{i}(") for i, (text, *_) in enumerate(functions))
+    compiled = compile_by_qmm_opt(folder, text)
+    for i, (_, arguments, ranks) in enumerate(functions):
+        tensors = [torch.from_numpy(a.view(np.int16) if a.dtype == jnp.bfloat16 else a) for a in arguments]
+        yield [y.numpy() for y in getattr(compiled, f"f{i}")([(torch.float32, rank) for rank in ranks], *tensors)]
+
+
 def test_our_own_passes_take_the_same_text(tmp_path):
     text, arguments, want = hand_written()
-    text = text.replace("@main(", "@calls(").replace(
-        "tensor<2x2x72xf32>) {", "tensor<2x2x72xf32>) attributes {llvm.emit_c_interface} {"
-    )
-
-    def run(*command, **kwargs):
-        return subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, **kwargs).stdout
-
-    lowered = run(QMM_OPT, "--allow-unregistered-dialect", "--qmm-lower-to-llvm", input=text.encode())
-    (tmp_path / "calls.ll").write_bytes(run("mlir-translate-19", "--mlir-to-llvmir", input=lowered))
-    library = _c.library_path
-    run("clang-19", "-shared", "-fPIC", "calls.ll", str(library), f"-Wl,-rpath,{library.parent}", "-o", "calls.so")
-    tensors = [torch.from_numpy(argument) for argument in arguments]
-    results = [(torch.float32, wanted.ndim) for wanted in want]
-    for got, wanted in zip(Compiled(tmp_path / "calls.so").calls(results, *tensors), want, strict=True):
-        assert_same_bits(got.numpy(), wanted)
+    (results,) = run_passes(tmp_path, [(text, arguments, [wanted.ndim for wanted in want])])
+    for got, wanted in zip(results, want, strict=True):
+        assert_same_bits(got, wanted)
 
 
 def descriptor(**fields):
@@ -303,13 +298,22 @@ def untyped(target, opaque, operands, result):
     values = ", ".join(f"%{i}" for i in range(len(types)))
     return f"""
         func.func public @main({arguments}) -> tensor<{result}> {{
-          %y = stablehlo.custom_call @{target}({values}) {{api_version = 3 : i32, backend_config = "{opaque}"}}
+          %y = "stablehlo.custom_call"({values})
+            {{call_target_name = "{target}", api_version = 3 : i32, backend_config = "{opaque}"}}
             : ({", ".join(types)}) -> tensor<{result}>
-          return %y : tensor<{result}>
+          func.return %y : tensor<{result}>
         }}"""
 
 
-def test_untyped_calls_of_every_op():
+def test_untyped_calls_of_every_op(tmp_path):
+    """By XLA, and by our own passes."""
+    calls, wants = [], []
+
+    def check(text, *arguments, want):
+        assert_same_bits(run_hlo(text, *arguments)[0], want)
+        calls.append((text, arguments, [2]))
+        wants.append(want)
+
     x, ids = random_x(3, K), np.array([0, 19, 7])
     for bits, offset, scale_dtype in itertools.product((4, 8), OFFSETS, ("f32", "f16", "bf16")):
         packed, weights = packed_and_weights(bits, offset, scale_dtype)
@@ -322,7 +326,7 @@ def test_untyped_calls_of_every_op():
             (f"3x{K}xf32", f"{packed.size}xui8"),
             f"3x{N}xf32",
         )
-        assert_same_bits(run_hlo(text, x, packed)[0], want)
+        check(text, x, packed, want=want)
 
         form = {
             "bits": bits,
@@ -338,7 +342,7 @@ def test_untyped_calls_of_every_op():
         ]
         operands = (f"3x{K}xf32", f"{N}x{row_bytes}x{'ui8' if bits == 4 else 'i8'}", f"{N}x3x{scale_dtype}", *shapes)
         text = untyped("qmm_matmul_grouped", descriptor(**fields, **form), operands, f"3x{N}xf32")
-        assert_same_bits(run_hlo(text, x, weights.codes, scales, *sides)[0], want)
+        check(text, x, weights.codes, scales, *sides, want=want)
 
         text = untyped(
             "qmm_rows_packed",
@@ -346,7 +350,10 @@ def test_untyped_calls_of_every_op():
             ("3xi64", f"{packed.size}xui8"),
             f"3x{K}xf32",
         )
-        assert_same_bits(run_hlo(text, ids, packed)[0], contract.dequantize(weights)[ids])
+        check(text, ids, packed, want=contract.dequantize(weights)[ids])
+
+    for (got,), want in zip(run_passes(tmp_path, calls), wants, strict=True):
+        assert_same_bits(got, want)
 
 
 SIZE = PACKED.size

@@ -175,6 +175,36 @@ func.func @forward(%x: !torch.vtensor<[?,64],f32>, %packed: !torch.vtensor<[?],u
 }}"""
 
 
+CHOSEN = """
+func.func @forward(%ids: !torch.vtensor<[?,2],si64>, %packed: !torch.vtensor<[?],ui8>, %first: !torch.bool)
+    -> !torch.vtensor<[?,72],f32> {
+  %k = torch.constant.int 72
+  %0 = torch.constant.int 0
+  %1 = torch.constant.int 1
+  %rows = torch.prim.If %first -> (!torch.vtensor<[?],si64>) {
+    %a = torch.aten.select.int %ids, %1, %0
+      : !torch.vtensor<[?,2],si64>, !torch.int, !torch.int -> !torch.vtensor<[?],si64>
+    torch.prim.If.yield %a : !torch.vtensor<[?],si64>
+  } else {
+    %b = torch.aten.select.int %ids, %1, %1
+      : !torch.vtensor<[?,2],si64>, !torch.int, !torch.int -> !torch.vtensor<[?],si64>
+    torch.prim.If.yield %b : !torch.vtensor<[?],si64>
+  }
+  %y = torch.operator "quantized.embedding.packed"(%rows, %packed, %k)
+    : (!torch.vtensor<[?],si64>, !torch.vtensor<[?],ui8>, !torch.int) -> !torch.vtensor<[?,72],f32>
+  return %y : !torch.vtensor<[?,72],f32>
+}"""
+
+
+def test_columns_that_a_branch_chooses(tmp_path):
+    """Entry points take ids that lie side by side; that these do not, only their memory tells."""
+    libqmm.mlir.compile(parse(CHOSEN), tmp_path / "model.so")
+    ids, w = torch.tensor([[3, 18], [0, 7], [5, 5]]), packed(20, 72)
+    for column in (0, 1):
+        (got,) = Compiled(tmp_path / "model.so").forward([F32_2D], ids, w, 1 - column)
+        assert torch.equal(got, quantized.embedding.packed(ids[:, column], w, 72))
+
+
 def test_functions_that_call_each_other(tmp_path):
     """Whatever calls an op with constant weights: in the end it is an entry."""
     codes, scales = torch.full((8, 36), 0x5A, dtype=torch.uint8), torch.ones(8, 3, 1)
@@ -301,12 +331,15 @@ MLIR_DTYPES = {
 
 
 def group_quant(x, group, bits, *weights, constant):
-    """The op on weights (codes, scales, zps) that are arguments, or constants of the module."""
+    """The op on weights (codes, scales, zps) that are arguments, or constants of the module: all, or those named."""
     names = ("codes", "scales", "zps")
+    held = constant if isinstance(constant, list) else names if constant else ()
     builtin = [f"{'x'.join(map(str, w.shape))}x{MLIR_DTYPES[w.dtype]}" for w in weights]
     types = [f"!torch.vtensor<[{','.join(map(str, w.shape))}],{MLIR_DTYPES[w.dtype]}>" for w in weights]
     constants = []
     for name, w, dense, type in zip(names, weights, builtin, types, strict=True):
+        if name not in held:
+            continue
         data = w.contiguous().view(torch.uint8).numpy().tobytes().hex().upper()
         constants.append(f'%{name} = torch.vtensor.literal(dense<"0x{data}"> : tensor<{dense}>) : {type}')
     return GROUP_QUANT.format(
@@ -314,8 +347,8 @@ def group_quant(x, group, bits, *weights, constant):
         bits=bits,
         group=group,
         types=", ".join(types),
-        arguments="" if constant else "".join(f", %{n}: {t}" for n, t in zip(names, types, strict=True)),
-        constants="\n  ".join(constants) if constant else "",
+        arguments="".join(f", %{n}: {t}" for n, t in zip(names, types, strict=True) if n not in held),
+        constants="\n  ".join(constants),
     )
 
 
@@ -413,15 +446,9 @@ def test_integer_zero_points_stay_integers(tmp_path, bits, dtype, zp):
     codes = torch.full((9, 64 * bits // 8), zp | zp << 4 if bits == 4 else zp, dtype=dtype)
     scales, zps = torch.ones(9, 2, 1), torch.full((9, 2, 1), float(zp))
     x = torch.full((2, 64), 3e37)
-    constants = group_quant("[?,64],f32", 32, bits, codes, scales, zps, constant=True)
-    libqmm.mlir.compile(parse(constants), tmp_path / "all.so")
-    # The zero points alone are constant.
-    moved = "".join(re.findall(r"(?:%codes|%scales) = .*\n\s*", constants))
-    types = re.findall(r"(!torch\.vtensor\S+)\n", moved)
-    arguments = f", %codes: {types[0]}, %scales: {types[1]})"
-    libqmm.mlir.compile(
-        parse(constants.replace(moved, "").replace("f32>)", "f32>" + arguments, 1)), tmp_path / "zps.so"
-    )
+    for name, constant in (("all", True), ("zps", ["zps"])):
+        text = group_quant("[?,64],f32", 32, bits, codes, scales, zps, constant=constant)
+        libqmm.mlir.compile(parse(text), tmp_path / f"{name}.so")
     for name, weights in (("all", ()), ("zps", (codes, scales))):
         (got,) = Compiled(tmp_path / f"{name}.so").forward([F32_2D], x, *weights)
         assert torch.equal(got, torch.zeros(2, 9))

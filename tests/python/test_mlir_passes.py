@@ -14,14 +14,15 @@ from torch_mlir.ir import Context, Module
 
 import libqmm
 import libqmm.jax
-from compiled import Compiled
-from libqmm import _c
+import libqmm.mlir
+import test_mlir_modules as modules
+from compiled import QMM_OPT, Compiled, compile_by_qmm_opt, qmm_opt
 from libqmm.mlir import pipelines
-from libqmm.mlir.lowering import _load_torch_conversion_dialect, lower_ops
+from libqmm.mlir.contract import legalize
+from libqmm.mlir.lowering import _load_torch_conversion_dialect, copy_strided_operands, lower_ops
 from libqmm.mlir.packing import Blobs
 
 ROOT = Path(__file__).parents[2]
-QMM_OPT = ROOT / "build" / "release" / "abi" / "mlir" / "qmm-opt"  # ./dev test builds it
 
 
 def function(name, operands, result):
@@ -58,6 +59,13 @@ def grouped(x="[?,64],f32", scale="f16", zeros=None, mins=None, bits=4, result="
     return function("torch.quantized.matmul.grouped", operands, result)
 
 
+def group_quant(codes, x="[?,64],f32", scale="f32", n=48, result="[?,48],f32"):
+    bits = int(codes[1])
+    sides = f"[{n},2,1],{scale}"
+    operands = [x, f"[{n},{64 * bits // 8}],{codes[0]}i8", sides, sides, bits, 32]
+    return function("quant.matmul_rhs_group_quant", operands, result)
+
+
 MODULES = {
     "static": function(PACKED, ["[5,64],f32", "[1344],ui8", 32, "f32"], "[5,32],f32"),
     "dynamic": function(PACKED, ["[?,?],f32", "[?],ui8", 32, "s8"], "[?,32],f32"),
@@ -74,6 +82,10 @@ MODULES = {
     "mins": grouped(scale="bf16", mins="[48,2],bf16"),
     "8 bits, any n": grouped(bits=8, n="?", result="[?,?],f32", zeros="[?,2],si8"),
     "grouped, rank 3": grouped(x="[2,?,64],f32", n="?", result="[2,?,?],f32"),
+    "group quant": group_quant("u4"),
+    "group quant, 4 bits, signed": group_quant("s4", scale="f16"),
+    "group quant, 8 bits, unsigned": group_quant("u8", x="[?,3,64],f16", result="[?,3,48],f16"),
+    "group quant, 8 bits, any n": group_quant("s8", scale="bf16", n="?", result="[?,?],f32"),
     "embedding": function(EMBEDDING, ["[?],si64", "[?],ui8", 64], "[?,64],f32"),
     "embedding, rank 0": function(EMBEDDING, ["[],si64", "[?],ui8", 64], "[64],f32"),
     "embedding, rank 2": function(EMBEDDING, ["[2,?],si32", "[?],ui8", 64], "[2,?,64],f32"),
@@ -88,16 +100,10 @@ def parse(text) -> Module:
     return Module.parse(text, context)
 
 
-def qmm_opt(text, *options) -> str:
-    done = subprocess.run([QMM_OPT, *options], input=text, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def by_cpp(text) -> Module:
     """Through the C++ pass, as text, and back into torch-mlir."""
     generic = parse(text).operation.get_asm(print_generic_op_form=True)
-    lowered = qmm_opt(generic, "--allow-unregistered-dialect", "--qmm-lower-ops", "--mlir-print-op-generic")
+    lowered = qmm_opt(generic, "--qmm-lower-ops", "--mlir-print-op-generic")
     return parse(lowered.replace('"bufferization.to_memref"', '"bufferization.to_buffer"'))  # renamed after MLIR 19
 
 
@@ -123,6 +129,8 @@ def calls(module) -> list:
     """Declarations of entry points, and the calls of them with all that computes their operands."""
     pipelines.run(module, pipelines.LINALG, "lowering to linalg")
     pipelines.run(module, pipelines.BUFFERIZE, "placing tensors in memory")
+    copy_strided_operands(module)
+    pipelines.run(module, pipelines.INLINE, "inlining functions")
     found = []
     for operation in pipelines.walk(module.operation):
         attributes = attributes_of(operation)
@@ -143,7 +151,7 @@ def test_both_leave_the_same_calls(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_the_pipeline_of_mlir_19_needs_no_torch_mlir(name):
     generic = parse(MODULES[name]).operation.get_asm(print_generic_op_form=True)
-    text = qmm_opt(generic, "--allow-unregistered-dialect", "--qmm-lower-to-llvm")
+    text = qmm_opt(generic, "--qmm-lower-to-llvm")
     assert "llvm.call @_mlir_ciface_qmm_" in text
     assert "torch" not in text
 
@@ -169,6 +177,42 @@ def test_both_say_the_same():
         assert f"error: {error.value}\n" in done.stderr
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
+def test_group_quant_has_the_same_bits(tmp_path, bits, dtype):
+    """Weights that are arguments, constants, and constants with integer zero points; and zero points alone constant."""
+    n, k = 20, 72
+    rng = np.random.default_rng(0)
+    codes = torch.from_numpy(rng.integers(0, 256, (n, k * bits // 8)).astype(np.uint8)).view(dtype)
+    scales = torch.from_numpy(rng.uniform(0.5, 1.5, (n, 3, 1))).half()
+    fractions, integers = torch.rand(n, 3, 1).half(), torch.from_numpy(rng.integers(0, 8, (n, 3, 1))).half()
+    cases = [
+        (False, fractions, [codes, scales, fractions]),
+        (True, fractions, []),
+        (True, integers, []),
+        (["zps"], integers, [codes, scales]),
+    ]
+    text = ""
+    for i, (constant, zps, _) in enumerate(cases):
+        function = modules.group_quant("[?,72],f32", 32, bits, codes, scales, zps, constant=constant)
+        text += function.replace("@forward", f"@f{i}")
+
+    module = parse(text)
+    libqmm.mlir.compile(module, tmp_path / "python.so")
+    legalize(module)
+    mine = compile_by_qmm_opt(tmp_path, module.operation.get_asm(print_generic_op_form=True))
+    theirs, x = Compiled(tmp_path / "python.so"), modules.x_of(3, k)
+    for i, (*_, given) in enumerate(cases):
+        results = [getattr(by, f"f{i}")([(torch.float32, 2)], x, *given)[0] for by in (mine, theirs)]
+        assert torch.equal(*results), i
+        assert results[0].any()
+    text = (tmp_path / "passes.mlir").read_text()
+    called = re.findall(r"call @(qmm_\w+)\(", text)
+    assert called == ["qmm_matmul_grouped_f32", "qmm_matmul_packed", "qmm_matmul_packed", "qmm_matmul_grouped_f32"]
+    blobs = re.findall(r"llvm\.mlir\.global .*\{.*alignment = (\d+).*\} : !llvm\.array<(\d+) x i8>", text)
+    assert [alignment for alignment, size in blobs if int(size) > n * k // 2] == ["64", "64"]
+
+
 @pytest.mark.parametrize("lhs", ["f32", "s8"])
 def test_text_of_jax_gives_the_bits_of_xla(tmp_path, lhs):
     w = np.random.default_rng(0).standard_normal((32, 64)).astype(np.float32)
@@ -179,16 +223,8 @@ def test_text_of_jax_gives_the_bits_of_xla(tmp_path, lhs):
     layer = jax.jit(lambda x, packed: libqmm.jax.quantized_matmul(x, packed, n=32, lhs=lhs))
     module = layer.lower(x, packed).compiler_ir("stablehlo")
 
-    text = module.operation.get_asm(print_generic_op_form=True)
-    passes = "builtin.module(func.func(llvm-request-c-wrappers),qmm-lower-to-llvm)"
-    text = qmm_opt(text, "--allow-unregistered-dialect", f"--pass-pipeline={passes}")
-    (tmp_path / "layer.mlir").write_text(text)
-    for command in (
-        ["mlir-translate-19", "--mlir-to-llvmir", "layer.mlir", "-o", "layer.ll"],
-        ["clang-19", "-Wno-override-module", "-shared", "-fPIC", "layer.ll", "-o", "layer.so", str(_c.library_path)],
-    ):
-        subprocess.run(command, cwd=tmp_path, check=True)
-    (y,) = Compiled(tmp_path / "layer.so").main([(torch.float32, 2)], torch.from_numpy(x), torch.from_numpy(packed))
+    compiled = compile_by_qmm_opt(tmp_path, module.operation.get_asm(print_generic_op_form=True))
+    (y,) = compiled.main([(torch.float32, 2)], torch.from_numpy(x), torch.from_numpy(packed))
     assert lhs != "f32" or y.numpy().any(axis=1).all()  # an lhs of 8 bits takes rows too small to scale for zeros
     assert y.numpy().tobytes() == np.asarray(layer(x, packed)).tobytes()
 

@@ -33,7 +33,7 @@ from .custom_calls import lower_to_custom_calls
 from .entries import Entry, import_entry, keep_memory_apart, module_entries, own_results
 from .exponential import expand_exp, interleave_exp
 from .header import header
-from .lowering import copy_strided_weights, lower_ops
+from .lowering import copy_strided_operands, lower_ops
 from .names import is_c_name
 from .objects import CPUS, write_object, write_shared_library
 from .packing import Blobs, Literals
@@ -141,10 +141,11 @@ def _functions(module: Module) -> tuple[Module, list[Entry]]:
 def _to_llvm(module: Module, entries: list[Entry], blobs: Blobs) -> None:
     lower_ops(module, blobs)
     pipelines.run(module, pipelines.LINALG, "lowering to linalg")
-    copy_strided_weights(module)
     keep_memory_apart(module, entries)
     loops.optimize_tensors(module)
     pipelines.run(module, pipelines.BUFFERIZE, "placing tensors in memory")
+    copy_strided_operands(module)
+    pipelines.run(module, pipelines.INLINE, "inlining functions")
     loops.optimize_buffers(module)
     own_results(module, entries)
     pipelines.run(module, pipelines.DEALLOCATE, "freeing memory")

@@ -13,23 +13,27 @@ The entry point sees the offset and strides of its arguments: views of x are pas
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import torch
-from torch_mlir.dialects import arith, bufferization, func, tensor
+from torch_mlir.dialects import arith, func, memref, tensor
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.ir import (
     BlockArgument,
     FlatSymbolRefAttr,
+    FunctionType,
     IndexType,
     InsertionPoint,
     IntegerType,
+    MemRefType,
     Module,
     Operation,
     RankedTensorType,
     ShapedType,
     StringAttr,
     Type,
+    TypeAttr,
     Value,
 )
 from torch_mlir.passmanager import PassManager
@@ -85,30 +89,41 @@ def replace_ops(module: Module, lower: Callable[[Operation, Op], Value]) -> None
                 operation.erase()
 
 
-def copy_strided_weights(module: Module) -> None:
-    """Before bufferization: copies arguments whose rows are not dense, x aside; entry points do not take them."""
+def copy_strided_operands(module: Module) -> None:
+    """Right after bufferization: copies operands of entry points whose rows may not be dense, x aside.
+
+    What a value is in memory, bufferization alone decides, and the wrappers take memrefs of any strides.
+    """
     with module.context, module.operation.location:
-        for operation in walk(module.operation):
+        functions = {StringAttr(op.attributes["sym_name"]).value: op for op in module.body.operations}
+        for operation in list(walk(module.operation)):
             if operation.name != "func.call":
                 continue
             callee = FlatSymbolRefAttr(operation.attributes["callee"]).value
-            for i, value in enumerate(operation.operands if callee.endswith(_WRAPPER) else ()):
-                is_x = i == 0 and str(value.type) == f"tensor<{_ROWS}>"
-                if isinstance(value.type, RankedTensorType) and not is_x and not _has_dense_rows(value):
+            if not callee.endswith(_WRAPPER):
+                continue
+            entry = functions[callee.removesuffix(_WRAPPER)]
+            taken = FunctionType(TypeAttr(entry.attributes["function_type"]).value).inputs
+            for i, (value, type) in enumerate(zip(list(operation.operands), taken, strict=False)):
+                source = value
+                while not isinstance(source, BlockArgument) and source.owner.name == "memref.cast":
+                    source = source.owner.operands[0]
+                if isinstance(source.type, MemRefType) and _has_dense_rows(type) and not _has_dense_rows(source.type):
                     with InsertionPoint(operation):
-                        operation.operands[i] = bufferization.alloc_tensor(value.type, [], copy=value)
+                        operation.operands[i] = memref.cast(value.type, _dense_copy(source))
 
 
-def _has_dense_rows(value: Value) -> bool:
-    """Tells whether consecutive elements of a row will lie side by side: no slice leaves elements out between them."""
-    while not isinstance(value, BlockArgument) and value.owner.name in VIEWS:
-        if value.owner.name == "tensor.extract_slice":
-            source = RankedTensorType(value.owner.operands[0].type)
-            size, stride = (list(value.owner.attributes[f"static_{name}"])[-1] for name in ("sizes", "strides"))
-            if stride != 1 or (size == 1 and source.shape[-1] != 1 and source.rank > 1):
-                return False
-        value = value.owner.operands[0]
-    return True
+def _has_dense_rows(type: Type) -> bool:
+    strides, _ = MemRefType(type).get_strides_and_offset()
+    return not strides or strides[-1] == 1
+
+
+def _dense_copy(source: Value) -> Value:
+    shape = source.type.shape
+    extents = [memref.dim(source, arith.constant(IndexType.get(), i)) for i, e in enumerate(shape) if e < 0]
+    copy = memref.alloc(MemRefType.get(shape, source.type.element_type), extents, [], alignment=64)
+    memref.copy(source, copy)
+    return copy
 
 
 def _load_torch_conversion_dialect() -> None:
@@ -307,24 +322,27 @@ def _product(shape) -> int | None:
 def _wrapper(callee: str, specs: list[str], scalars: int) -> str:
     """Returns the declaration of an entry point and its wrapper, as MLIR text."""
     # x, and what is computed of it, may have any strides; all else has dense rows.
-    strides = [
-        "?, ?" if i == 0 and spec == _ROWS else {1: "1", 2: "?, 1"}[spec.count("?")] for i, spec in enumerate(specs)
+    free = [f"strided<[{', '.join('?' * spec.count('?'))}], offset: ?>" for spec in specs]
+    # x, and what is computed of it, may have any strides; all else has dense rows, once copy_strided_operands has run.
+    layouts = [
+        layout if i == 0 and spec == _ROWS else re.sub(r"\?(?=\])", "1", layout)
+        for i, (spec, layout) in enumerate(zip(specs, free, strict=True))
     ]
-    layouts = [f"strided<[{stride}], offset: ?>" for stride in strides]
     memrefs = [f"memref<{spec}, {layout}>" for spec, layout in zip(specs, layouts, strict=True)]
     result = f"memref<{_ROWS}, strided<[{'?, ?' if specs[0] == _ROWS else '?, 1'}], offset: ?>>"
     numbers = [f"%s{i}" for i in range(scalars)]
     parameters = [
         *(
             f"%t{i}: tensor<{spec}> {{bufferization.buffer_layout = {layout}}}"
-            for i, (spec, layout) in enumerate(zip(specs, layouts, strict=True))
+            for i, (spec, layout) in enumerate(zip(specs, free, strict=True))
         ),
         *(f"{number}: i64" for number in numbers),
         "%columns: index",
     ]
     buffers = "\n".join(
-        f"  %m{i} = bufferization.to_buffer %t{i} read_only : tensor<{spec}> to {memref}"
-        for i, (spec, memref) in enumerate(zip(specs, memrefs, strict=True))
+        f"  %b{i} = bufferization.to_buffer %t{i} read_only : tensor<{spec}> to memref<{spec}, {layout}>\n"
+        f"  %m{i} = memref.cast %b{i} : memref<{spec}, {layout}> to {memref}"
+        for i, (spec, layout, memref) in enumerate(zip(specs, free, memrefs, strict=True))
     )
     signature = ", ".join([*memrefs, *["i64"] * scalars, result])
     arguments = ", ".join([*(f"%m{i}" for i in range(len(specs))), *numbers, "%m"])

@@ -22,8 +22,10 @@ LINALG = """
 # Arguments and results of entries are dense: no offset, no strides.
 BUFFERIZE = """
     eliminate-empty-tensors, func.func(empty-tensor-to-alloc-tensor),
-    one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map},
-    inline, func.func(canonicalize, cse)"""
+    one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map}"""
+
+# Only now: bufferization takes the results of wrappers for memory of their own as long as they are calls.
+INLINE = "inline, func.func(canonicalize, cse)"
 
 # Results that are an argument written in place are dropped; every other one belongs to the caller.
 DEALLOCATE = """
