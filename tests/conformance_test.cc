@@ -571,6 +571,26 @@ TEST(Choose, LastRowThatFits) {
 }
 
 #if defined(__x86_64__)
+TEST(Choose, Vnni) {
+  constexpr uint64_t kAvxVnni = QMM_CPU_AVX2 | QMM_CPU_AVXVNNI, kAvx512 = QMM_CPU_AVX2 | QMM_CPU_AVX512,
+                     kAvx512Vnni = kAvx512 | QMM_CPU_AVX512VNNI;
+  const auto name = [](uint64_t features, Lhs lhs, int bits, int64_t m) {
+    return std::string(choose(features, lhs, bits, m)->name);
+  };
+  EXPECT_EQ(name(kAvxVnni, Lhs::F32, 4, 2), "qmm_f32_f32_u4_6x16x8_avx2");
+  EXPECT_EQ(name(kAvxVnni, Lhs::S8, 4, 4), "qmm_f32_s8_u4_2x64x8_avxvnni");
+  EXPECT_EQ(name(kAvxVnni, Lhs::S8, 4, 5), "qmm_f32_s8_u4_6x16x8_avxvnni");
+  EXPECT_EQ(name(kAvxVnni | QMM_CPU_AVXVNNIINT8, Lhs::S8, 4, 5), "qmm_f32_s8_u4_6x16x8_avxvnni");
+  EXPECT_EQ(name(kAvxVnni | QMM_CPU_AVXVNNIINT8, Lhs::S8, 8, 5), "qmm_f32_s8_s8_6x16x8_avxvnniint8");
+  EXPECT_EQ(name(kAvx512, Lhs::F32, 8, 2), "qmm_f32_f32_s8_12x32x8_avx512");
+  EXPECT_EQ(name(kAvx512, Lhs::S8, 4, 5), "qmm_f32_s8_u4_8x16x8_avx512");
+  EXPECT_EQ(name(kAvx512Vnni | kAvxVnni, Lhs::S8, 4, 12), "qmm_f32_s8_u4_4x64x8_avx512vnni");
+  EXPECT_EQ(name(kAvx512Vnni | kAvxVnni, Lhs::S8, 4, 13), "qmm_f32_s8_u4_12x32x8_avx512vnni");
+  EXPECT_EQ(name(kAvx512Vnni, Lhs::F32, 4, 1), "qmm_f32_f32_u4_1x64x8_avx512");
+  // The bits of a matrix unit without the registers of the ISA around it choose nothing.
+  EXPECT_EQ(name(QMM_CPU_AVX2 | QMM_CPU_AMX, Lhs::S8, 4, 128), "qmm_f32_s8_u4_4x16x8_avx2");
+}
+
 TEST(Choose, Avx2) {
   const auto name = [](Lhs lhs, int bits, int64_t m) { return std::string(choose(QMM_CPU_AVX2, lhs, bits, m)->name); };
   EXPECT_EQ(name(Lhs::F32, 4, 1), "qmm_f32_f32_u4_1x64x8_avx2");
