@@ -17,12 +17,12 @@
 // of each line of 8 k x 16 columns, 1/6 of what multiplying it by 128 rows takes.
 #pragma once
 
-#include <immintrin.h>
-
-#include "../walk.h"
+#include "../avx512/avx512.h"
 
 namespace qmm::amx {
 namespace {
+
+using namespace isa;
 
 constexpr int64_t kTileRows = 16;             // and columns, of sums
 constexpr int64_t kRow = 64;                  // bytes of the longest row
@@ -64,9 +64,8 @@ inline void configure(int64_t rows, int64_t depth) {
     const int64_t left = rows - i * kTileRows, tile_rows = left < kTileRows ? left : kTileRows;
     set(2 * i, tile_rows, kRow), set(2 * i + 1, tile_rows, kRow);
     set(4 + i, tile_rows, depth);
-    set(6 + i, depth / 4, kRow);
   }
-  set(7, depth / 4, kRow);
+  set(6, depth / 4, kRow), set(7, depth / 4, kRow);
   asm volatile("ldtilecfg %0" : : "m"(c) : "memory");
 }
 
@@ -77,44 +76,21 @@ inline int64_t depth_of(int64_t group) {
   return depth;
 }
 
-// Sixteen scales or mins.
-QMM_INLINE __m512 widen(Scale type, const uint8_t* values) {
-  if (type == Scale::F32) return _mm512_loadu_ps(values);
-  const __m256i h = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values));
-  return type == Scale::F16 ? _mm512_cvtph_ps(h) : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
-}
-
-// Sixteen zeros.
-QMM_INLINE __m512i widen_zeros(const uint8_t* values) {
-  return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(values)));
-}
-
-// A zero as two factors of vpdpwssd in a lane, zero and zero * 256, and what is to be subtracted so many times, as the
-// factors that belong to them: -sum & 255 and -sum >> 8. |sum| is below 2^23, 127 * kMaxSegment.
-QMM_INLINE __m512i split_zeros(__m512i zeros) {
-  return _mm512_mask_blend_epi16(0xaaaaaaaa, zeros, _mm512_slli_epi32(zeros, 24));
-}
-QMM_INLINE __m512i split_sum(int32_t sum) {
-  return _mm512_set1_epi32(static_cast<int32_t>(static_cast<uint32_t>(-sum >> 8) << 16 | (-sum & 255)));
-}
-
 // Unpacks 4-bit panels to lines of 4 k in s8, less their zeros: [panels][k / 4].
 template <Offset O>
 inline void unpack(const Block& b, uint8_t* to) {
-  const __m512i mask = _mm512_set1_epi8(15);
   for (int64_t p = 0; p < b.panels; ++p)
     for_each_group(b, [&](const Group& g) QMM_FLAT {
-      __m512i zeros = _mm512_set1_epi8(O == Offset::Symmetric ? symmetric_zero(4) : 0);
+      Int zeros = set1_s8(O == Offset::Symmetric ? symmetric_zero(4) : 0);
       if constexpr (O == Offset::Zeros)  // to the four bytes of their columns
-        zeros = _mm512_mullo_epi32(widen_zeros(b.offsets + p * b.panel_stride + g.index * kPanel),
-                                   _mm512_set1_epi32(0x01010101));
+        zeros = _mm512_mullo_epi32(widen_zero(b.offsets + p * b.panel_stride + g.index * kPanel), set1(0x01010101));
       for (int64_t k = g.begin; k < g.end; k += 8) {
         const int64_t at = p * b.panel_stride + k / 8 * kLine;
         prefetch(b.next_codes, at);
-        const __m512i line = _mm512_loadu_si512(b.codes + at);
+        const Int line = load(b.codes + at);
         uint8_t* lines = to + (p * b.k + k) * kPanel;
-        _mm512_storeu_si512(lines, _mm512_sub_epi8(_mm512_and_si512(line, mask), zeros));
-        _mm512_storeu_si512(lines + kLine, _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(line, 4), mask), zeros));
+        store(lines, _mm512_sub_epi8(low_nibbles(line), zeros));
+        store(lines + kLine, _mm512_sub_epi8(high_nibbles(line), zeros));
       }
       prefetch_sides(b, g.index, p);
     });
@@ -159,28 +135,28 @@ QMM_INLINE void for_each_sum(Use use) {
 // group. In those of 4-bit codes the zeros are subtracted.
 template <int Bits, Offset O, int P>
 QMM_NOINLINE void end_group(const Block& b, int64_t group, int64_t row, int64_t rows, const int32_t* sums) {
-  __m512 scales[P], mins[P];
-  __m512i zeros[P];
+  Float scales[P], mins[P];
+  Int zeros[P];
   unroll<P>([&](auto p) QMM_FLAT {
     const uint8_t* offsets = b.offsets + p * b.panel_stride + group * offsets_size(b);
-    scales[p] = widen(b.scale, b.scales + p * b.panel_stride + group * scales_size(b));
-    if constexpr (O == Offset::Mins) mins[p] = widen(b.scale, offsets);
-    if constexpr (O == Offset::Zeros && Bits == 8) zeros[p] = split_zeros(widen_zeros(offsets));
+    scales[p] = widen(b.scale, b.scales + p * b.panel_stride + group * scales_size(b), 0);
+    if constexpr (O == Offset::Mins) mins[p] = widen(b.scale, offsets, 0);
+    if constexpr (O == Offset::Zeros && Bits == 8) zeros[p] = split_zero(widen_zero(offsets));
   });
   const int64_t first = row * b.lhs_group_stride + group;
   const auto* lhs_sum = static_cast<const int32_t*>(b.lhs_sums) + first;
   const float* lhs_scale = b.lhs_scales + first;
   float* acc = b.acc + row * P * kPanel;
   for (int64_t i = 0; i < rows; ++i) {
-    const __m512 scale = _mm512_set1_ps(*lhs_scale);
-    const __m512 sum = _mm512_mul_ps(_mm512_set1_ps(static_cast<float>(*lhs_sum)), scale);
+    const Float scale = broadcast_f32(lhs_scale);
+    const Float lhs_min = mul_f32(set1_f32(static_cast<float>(*lhs_sum)), scale);
+    const Int split = split_sums(set1(-*lhs_sum));
     unroll<P>([&](auto p) QMM_FLAT {
-      __m512i s = _mm512_loadu_si512(sums + p * kPanel);
-      if constexpr (O == Offset::Zeros && Bits == 8) s = _mm512_dpwssd_epi32(s, zeros[p], split_sum(*lhs_sum));
-      const __m512 u = _mm512_mul_ps(_mm512_cvtepi32_ps(s), scale);
-      __m512 y = _mm512_fmadd_ps(u, scales[p], _mm512_loadu_ps(acc + p * kPanel));
-      if constexpr (O == Offset::Mins) y = _mm512_fmadd_ps(sum, mins[p], y);
-      _mm512_storeu_ps(acc + p * kPanel, y);
+      Int sum = load(sums + p * kPanel);
+      if constexpr (O == Offset::Zeros && Bits == 8) add_products_s16(sum, zeros[p], split);
+      Float y = fma_f32(mul_f32(to_float(sum), scale), scales[p], load_f32(acc + p * kPanel));
+      if constexpr (O == Offset::Mins) y = fma_f32(lhs_min, mins[p], y);
+      store_f32(acc + p * kPanel, y);
     });
     sums += P * kPanel, acc += P * kPanel, lhs_sum += b.lhs_group_stride, lhs_scale += b.lhs_group_stride;
   }
