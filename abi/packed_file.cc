@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cinttypes>
 #include <climits>
@@ -23,7 +24,7 @@ namespace {
 
 using qmm::fail;
 
-constexpr size_t kHeader = 64, kSizeAt = 16;
+constexpr size_t kHeader = 64, kSizeAt = 16, kAlignment = 64;
 
 struct Binary {
   uintptr_t address;  // which it holds
@@ -83,6 +84,26 @@ qmm_status path_beside(const void* address, const char* name, char (&path)[PATH_
   return QMM_OK;
 }
 
+std::atomic<int32_t> verifies{0};
+
+// Compares the packed weights after the header with their checksums.
+qmm_status verify(const char* path, const char* data, size_t size) {
+  for (size_t at = kHeader; at < size;) {
+    auto rhs = qmm::sized<qmm_rhs>();
+    size_t packed_size = 0;
+    qmm_status status = qmm_rhs_open(data + at, size - at, &rhs);
+    if (status == QMM_OK) status = qmm_rhs_verify(&rhs);
+    if (status == QMM_OK) status = qmm_packed_size(&rhs.desc, &packed_size);
+    if (status != QMM_OK) {
+      char reason[256];
+      std::snprintf(reason, sizeof reason, "%s", qmm_last_error());
+      return fail(status, "qmm_map_packed_file: %s, at byte %zu: %s", path, at, reason);
+    }
+    at += (packed_size + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  return QMM_OK;
+}
+
 qmm_status map(const char* path, int descriptor, const void* header, const void** data) {
   uint64_t size;
   std::memcpy(&size, static_cast<const char*>(header) + kSizeAt, sizeof size);
@@ -99,6 +120,13 @@ qmm_status map(const char* path, int descriptor, const void* header, const void*
     munmap(mapped, static_cast<size_t>(size));
     return fail(QMM_INVALID_PACKED, "qmm_map_packed_file: %s holds other weights than the code was compiled with",
                 path);
+  }
+  if (verifies.load(std::memory_order_relaxed) != 0) {
+    const qmm_status intact = verify(path, static_cast<const char*>(mapped), static_cast<size_t>(size));
+    if (intact != QMM_OK) {
+      munmap(mapped, static_cast<size_t>(size));
+      return intact;
+    }
   }
   *data = mapped;
   return QMM_OK;
@@ -131,3 +159,5 @@ const void* qmm_map_packed_file(qmm_packed_file* file) {
   qmm::report(status);
   return data;
 }
+
+void qmm_set_verify_packed_files(int32_t verify) { verifies.store(verify, std::memory_order_relaxed); }
