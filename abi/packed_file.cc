@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The file of packed weights that compiled code maps: found beside the binary, compared with what it was compiled with.
+#include <atomic>
 #include <cinttypes>
+#include <cstdio>
 #include <cstring>
 
 #include "../runtime/error.h"
@@ -15,7 +17,7 @@ namespace {
 using qmm::fail;
 
 constexpr char kFunction[] = "qmm_map_packed_file";
-constexpr size_t kHeader = 64, kSizeAt = 16;
+constexpr size_t kHeader = 64, kSizeAt = 16, kAlignment = 64;
 
 // Writes the path of `name` in the folder of the binary that holds `address`.
 qmm_status path_beside(const void* address, const char* name, char (&path)[qmm::kMaxPath]) {
@@ -32,6 +34,26 @@ qmm_status path_beside(const void* address, const char* name, char (&path)[qmm::
   return QMM_OK;
 }
 
+std::atomic<int32_t> verifies{0};
+
+// Compares the packed weights after the header with their checksums.
+qmm_status verify(const char* path, const char* data, size_t size) {
+  for (size_t at = kHeader; at < size;) {
+    auto rhs = qmm::sized<qmm_rhs>();
+    size_t packed_size = 0;
+    qmm_status status = qmm_rhs_open(data + at, size - at, &rhs);
+    if (status == QMM_OK) status = qmm_rhs_verify(&rhs);
+    if (status == QMM_OK) status = qmm_packed_size(&rhs.desc, &packed_size);
+    if (status != QMM_OK) {
+      char reason[256];
+      std::snprintf(reason, sizeof reason, "%s", qmm_last_error());
+      return fail(status, "%s: %s, at byte %zu: %s", kFunction, path, at, reason);
+    }
+    at += (packed_size + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  return QMM_OK;
+}
+
 qmm_status check_content(const char* path, const qmm::MappedFile& mapped, const void* header) {
   uint64_t size;
   std::memcpy(&size, static_cast<const char*>(header) + kSizeAt, sizeof size);
@@ -40,6 +62,8 @@ qmm_status check_content(const char* path, const qmm::MappedFile& mapped, const 
                 path, mapped.size, size);
   if (std::memcmp(mapped.data, header, kHeader) != 0)
     return fail(QMM_INVALID_PACKED, "%s: %s holds other weights than the code was compiled with", kFunction, path);
+  if (verifies.load(std::memory_order_relaxed) != 0)
+    return verify(path, static_cast<const char*>(mapped.data), static_cast<size_t>(size));
   return QMM_OK;
 }
 
@@ -73,3 +97,5 @@ const void* qmm_map_packed_file(qmm_packed_file* file) {
   qmm::report(status);
   return data;
 }
+
+void qmm_set_verify_packed_files(int32_t verify) { verifies.store(verify, std::memory_order_relaxed); }

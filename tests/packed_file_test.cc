@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "qmm/qmm.h"
+#include "tests/weights.h"
 
 namespace qmm::test {
 namespace {
@@ -94,6 +95,43 @@ TEST_F(PackedFile, IsRefusedUnlessItIsTheOne) {
   std::filesystem::remove(path_);
   write(bytes_);
   EXPECT_NE(qmm_map_packed_file(refused), nullptr);  // it is there now
+}
+
+// The header ties a file to the code; the weights have checksums of their own.
+TEST_F(PackedFile, IsVerifiedOnRequest) {
+  Weights first(make_desc(20, 72, 32, 4, QMM_ZEROS)), second(make_desc(3, 8, 8, 8));
+  std::vector<char> whole(bytes_.begin(), bytes_.begin() + 64);
+  std::vector<size_t> places;
+  for (Weights* weights : {&first, &second}) {
+    weights->randomize(1);
+    const std::vector<uint8_t> blob = pack(*weights);
+    places.push_back(whole.size());
+    whole.insert(whole.end(), blob.begin(), blob.end());
+    whole.resize((whole.size() + 63) / 64 * 64);
+  }
+  const uint64_t size = whole.size();
+  std::memcpy(&whole[16], &size, sizeof size);
+  header_.assign(whole.begin(), whole.begin() + 64);
+  qmm_set_verify_packed_files(1);
+  write(whole);
+  EXPECT_NE(qmm_map_packed_file(file()), nullptr) << last_sentence;
+  for (const size_t place : places) {
+    std::vector<char> damaged = whole;
+    damaged[place + 256] ^= 1;
+    write(damaged);
+    last_sentence.clear();
+    EXPECT_EQ(qmm_map_packed_file(file()), nullptr);
+    EXPECT_EQ(qmm_sticky_status(), QMM_INVALID_PACKED);
+    EXPECT_NE(last_sentence.find(path_.string() + ", at byte " + std::to_string(place) + ": qmm_rhs_verify: "),
+              std::string::npos)
+        << last_sentence;
+  }
+  whole[64] ^= 1;  // the magic number of the first
+  write(whole);
+  EXPECT_EQ(qmm_map_packed_file(file()), nullptr);
+  EXPECT_NE(last_sentence.find(", at byte 64: qmm_rhs_open: "), std::string::npos) << last_sentence;
+  qmm_set_verify_packed_files(0);
+  EXPECT_NE(qmm_map_packed_file(file()), nullptr) << last_sentence;
 }
 
 TEST_F(PackedFile, IsRefusedWithoutABinary) {

@@ -9,7 +9,9 @@
 //
 // The last two give integers and strings in a dictionary, and no operand for a tensor that is not given; an extent of
 // the result, as n is, may be left to the type of the result. A stablehlo.custom_call of another target becomes a call
-// of a C function of that name.
+// of a C function of that name. With api_version 3, what an op of libqmm is given is the descriptor of qmm/xla.h.
+//
+// Constant weights, packed or canonical, become one constant of packed weights.
 //
 // A call on tensors has to stay one operation until bufferization has decided which tensors share memory. So each entry
 // point gets a private wrapper from tensors to tensors, which allocates the results and passes memrefs on:

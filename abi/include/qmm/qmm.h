@@ -361,9 +361,15 @@ typedef struct qmm_packed_file {
  * Maps the file read-only, the first time that it is called, and returns where: `file->data`. The file is looked for in
  * the folder of the executable or shared library that holds `*file`. Where it can not be mapped, or has another size or
  * header, the error handler below is called; if it returns, so does this, NULL, and the next call tries again. What
- * follows the header is not compared.
+ * follows the header is not looked at, unless qmm_set_verify_packed_files says so.
  */
 QMM_API const void* qmm_map_packed_file(qmm_packed_file* file);
+
+/**
+ * Has files that are mapped from now on, by any thread, read as a whole, and refused where the packed weights in them
+ * are damaged, as qmm_rhs_verify tells; 0, the initial value: not.
+ */
+QMM_API void qmm_set_verify_packed_files(int32_t verify);
 
 /* MLIR's StridedMemRefType descriptors, as llvm.emit_c_interface passes them: by pointer, strides in elements. */
 #define QMM_MEMREF(name, type, rank) \
