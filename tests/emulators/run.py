@@ -123,10 +123,17 @@ def missing(emulator):
 
 def run(name, machine, prefix, arguments, environment):
     start = time.monotonic()
-    command = ["timeout", str(TIMEOUT), *prefix, *arguments]
-    process = subprocess.run(
-        command, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    try:
+        process = subprocess.run(
+            [*prefix, *arguments],
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        return Run(name, machine, [f"{prefix[-1]} did not end within {TIMEOUT} s"], [], "stopped"), []
     lines = {"chose": [], "ran": [], "compared": []}
     wrong = []
     for line in process.stdout.splitlines():
