@@ -123,21 +123,24 @@ def missing(emulator):
 
 def run(name, machine, prefix, arguments, environment):
     start = time.monotonic()
-    process = subprocess.run(
-        [*prefix, *arguments],
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT,
-    )
+    try:
+        process = subprocess.run(
+            [*prefix, *arguments],
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT,
+        )
+    except subprocess.TimeoutExpired:
+        return Run(name, machine, [f"{prefix[-1]} did not end within {TIMEOUT} s"], [], "stopped"), []
     lines = {"chose": [], "ran": [], "compared": []}
     wrong = []
     for line in process.stdout.splitlines():
         kind, _, rest = line.partition(" ")
         lines.get(kind, wrong).append(rest if kind in lines else line)
-    if process.returncode and not wrong:
-        wrong.append(f"exit status {process.returncode}")
+    if process.returncode:
+        wrong.append(f"exit status {process.returncode} of {prefix[-1]}")
     note = f"{' '.join(lines['compared']) or 'choice'}, {time.monotonic() - start:.1f} s"
     return Run(name, machine, wrong, lines["ran"], note), lines["chose"]
 
@@ -170,17 +173,19 @@ def compare_choice(lines, chosen):
 
 
 def run_cpu(cpu, program, options):
-    arguments = ["--choice"] if cpu.what == "choice" else [HERE / "golden.txt", *options]
-    if cpu.what == "rows":
-        arguments.append("--without-scalar")
+    arguments = {
+        "rows": [HERE / "golden.txt", "--without-scalar", *options],
+        "with scalar": [HERE / "golden.txt"],  # never all cases: they take Bochs minutes
+        "choice": ["--choice"],
+    }[cpu.what]
     result, choice = run(cpu.name, cpu.machine, command(cpu, program), arguments, {"QMM_MAX_ISA": cpu.max_isa})
     return result._replace(wrong=result.wrong + compare_choice(choice, cpu.chosen))
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--x86-64", metavar="PROGRAM", help="golden_test, static")
-    parser.add_argument("--aarch64", metavar="PROGRAM")
+    parser.add_argument("--x86-64", metavar="PROGRAM", action="append", help="golden_test; once for each compiler")
+    parser.add_argument("--aarch64", metavar="PROGRAM", action="append")
     parser.add_argument("--full", action="store_true", help="all cases of the golden file")
     arguments = parser.parse_args()
     programs = {"x86-64": arguments.x86_64, "aarch64": arguments.aarch64}
@@ -188,8 +193,8 @@ def main():
 
     jobs, not_proved = [], {}
     native = {"AMD64": "x86-64", "x86_64": "x86-64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
-    if programs.get(native):
-        jobs.append(lambda: run("this CPU", native, [programs[native]], [HERE / "golden.txt", *options], {})[0])
+    for program in programs.get(native) or []:
+        jobs.append(lambda program=program: run("this CPU", native, [program], [HERE / "golden.txt", *options], {})[0])
     for machine in programs:
         cpus = [cpu for cpu in CPUS if cpu.machine == machine]
         lacks = {missing(cpu.emulator) for cpu in cpus} - {None}
@@ -198,7 +203,11 @@ def main():
         elif lacks:
             not_proved[machine] = f"{', '.join(lacks)} is missing"
         else:
-            jobs += [lambda cpu=cpu: run_cpu(cpu, programs[cpu.machine], options) for cpu in cpus]
+            jobs += [
+                lambda cpu=cpu, program=program: run_cpu(cpu, program, options)
+                for program in programs[machine]
+                for cpu in cpus
+            ]
 
     failed = False
     proved_on = {row: [] for row in table()}
@@ -215,7 +224,7 @@ def main():
 
     together = {}
     for (machine, row), names in proved_on.items():
-        together.setdefault((machine, tuple(names)), []).append(row)
+        together.setdefault((machine, tuple(dict.fromkeys(names))), []).append(row)
     for (machine, names), rows in together.items():
         if names:
             print(f"{machine}, {len(rows)} rows on {'; '.join(names)}: {', '.join(rows)}")
