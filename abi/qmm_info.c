@@ -21,7 +21,7 @@ enum { ANY_M = 0 }; /* for an upper bound: there is none */
 typedef struct choice {
   int64_t min_m, max_m;
   const char* kernel;
-  const qmm_kernel_info* next; /* the plainest of the better ones, or NULL */
+  const qmm_kernel_info* next; /* what would run if there were what the plainest of the better ones needs; or NULL */
 } choice;
 
 static void check(qmm_status status) {
@@ -32,8 +32,13 @@ static void check(qmm_status status) {
 
 static const char* lhs_name(int32_t lhs_kind) { return lhs_kind == QMM_LHS_F32 ? "f32" : "s8"; }
 
+static int fits(const qmm_kernel_info* kernel, int32_t lhs_kind, int32_t bits, int64_t m) {
+  return kernel->lhs_kind == lhs_kind && kernel->bits == bits && kernel->min_m <= m;
+}
+
 static choice choose(const qmm_kernel_info* kernels, int64_t count, int32_t lhs_kind, int32_t bits, int64_t m) {
   choice found = {m, ANY_M, NULL, NULL};
+  uint64_t features;
   qmm_rhs_desc desc;
   int64_t i;
   memset(&desc, 0, sizeof desc);
@@ -42,13 +47,16 @@ static choice choose(const qmm_kernel_info* kernels, int64_t count, int32_t lhs_
   desc.bits = bits;
   check(qmm_kernel_name(lhs_kind, &desc, m, &found.kernel));
   for (i = 0; i < count; ++i) {
-    const qmm_kernel_info* kernel = &kernels[i];
-    if (kernel->lhs_kind != lhs_kind || kernel->bits != bits || kernel->min_m > m) continue;
-    if (strcmp(kernel->name, found.kernel) == 0)
+    if (!fits(&kernels[i], lhs_kind, bits, m)) continue;
+    if (strcmp(kernels[i].name, found.kernel) == 0)
       found.next = NULL;
     else if (found.next == NULL)
-      found.next = kernel;
+      found.next = &kernels[i];
   }
+  if (found.next == NULL) return found;
+  features = qmm_cpu_features() | found.next->need;
+  for (i = found.next - kernels; i < count; ++i)
+    if (fits(&kernels[i], lhs_kind, bits, m) && (kernels[i].need & ~features) == 0) found.next = &kernels[i];
   return found;
 }
 

@@ -4,7 +4,12 @@
 include(CMakePackageConfigHelpers)
 
 if(SKBUILD)
-  install(FILES $<TARGET_FILE:qmm_shared> DESTINATION libqmm RENAME $<TARGET_SONAME_FILE_NAME:qmm_shared> COMPONENT python)
+  # Under the name that programs linked with it look for, a file and not a link.
+  set(name $<TARGET_SONAME_FILE_NAME:qmm_shared>)
+  if(WIN32)
+    set(name $<TARGET_FILE_NAME:qmm_shared>)
+  endif()
+  install(FILES $<TARGET_FILE:qmm_shared> DESTINATION libqmm RENAME ${name} COMPONENT python)
   install(TARGETS qmm_info RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
   return()
 endif()

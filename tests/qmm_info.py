@@ -42,7 +42,10 @@ def check_json(info: dict, max_isa: str) -> None:
             for m in {chosen["min_m"], last} | {row["min_m"] for row in rows if following <= row["min_m"] <= last}:
                 fit = [row for row in rows if row["min_m"] <= m]
                 best = max(i for i, row in enumerate(fit) if set(row["need"]) <= usable)
-                better = fit[best + 1] if best + 1 < len(fit) else None
+                better = None
+                if fit[best + 1 :]:  # what would run if there were what the next row needs
+                    features = usable | set(fit[best + 1]["need"])
+                    better = [row for row in fit[best + 1 :] if set(row["need"]) <= features][-1]
                 expect(chosen["kernel"] == fit[best]["name"], chosen, "at", m, "is not", fit[best])
                 expect(chosen["next"] == (better and {key: better[key] for key in ("name", "why_not")}), chosen, better)
             following = last + 1

@@ -33,7 +33,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(_WIN32)
+#if defined(_WIN32) && defined(QMM_BUILDING)
+#define QMM_API __declspec(dllexport)
+#elif defined(_WIN32)
 #define QMM_API
 #else
 #define QMM_API __attribute__((visibility("default")))
