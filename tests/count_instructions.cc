@@ -2,11 +2,13 @@
 //
 // What instructions.py has callgrind count: every row of the table beyond scalar, each alone; then what a call takes
 // outside of its kernel, and the quantization of an lhs. A dump of callgrind is a figure, named "<what> / <how many>":
-// instructions are to be divided by that.
-#include <valgrind/callgrind.h>
+// instructions are to be divided by that. Given a regular expression, count_instructions runs the kernels whose figures
+// match, says each name, and leaves the counting to an emulator (bench/model).
+#include <callgrind.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -36,8 +38,12 @@ Kernel toggle(const Kernel& kernel) {
   return toggled;
 }
 
-void dump(const std::string& what, int64_t divisor) {
+bool says_names = false;
+
+// An emulator knows its address.
+__attribute__((noinline)) void dump(const std::string& what, int64_t divisor) {
   const std::string name = what + " / " + std::to_string(divisor);
+  if (says_names) std::puts(name.c_str());
   CALLGRIND_DUMP_STATS_AT(name.c_str());
 }
 
@@ -97,7 +103,7 @@ static_assert(QMM_SYMMETRIC == 0 && QMM_ZEROS == 1 && QMM_MINS == 2);
 static_assert(QMM_LHS_F32 == 0 && QMM_LHS_S8 == 1 && QMM_LHS_S8_TOKEN == 2);
 
 // Instructions a MAC, in one tile of columns: others take the same. A channel is long enough to be cut into blocks.
-void count_kernel(const Kernel& kernel) {
+void count_kernel(const Kernel& kernel, const std::regex& wanted) {
   constexpr int64_t kK = 2048;
   const int32_t kind = kernel.lhs == Lhs::F32 ? QMM_LHS_F32 : QMM_LHS_S8;
   std::vector<int64_t> rows;
@@ -107,12 +113,14 @@ void count_kernel(const Kernel& kernel) {
   for (const int32_t offset : {QMM_SYMMETRIC, QMM_ZEROS, QMM_MINS})
     for (const int64_t group : {int64_t(32), int64_t(128), kK})
       for (const int64_t m : rows) {
+        const std::string name = std::string(kernel.name) + ", " + kOffsets[offset] + ", " +
+                                 (group == kK ? "per channel" : "group " + std::to_string(group)) + ", M " +
+                                 std::to_string(m);
+        if (!std::regex_search(name, wanted)) continue;
         const Problem problem(kind, kernel.bits, offset, group, m, kernel.nr, kK);
         const Kernel toggled = toggle(kernel);
         require(matmul(&problem.args, &toggled));
-        dump(std::string(kernel.name) + ", " + kOffsets[offset] + ", " +
-                 (group == kK ? "per channel" : "group " + std::to_string(group)) + ", M " + std::to_string(m),
-             m * kernel.nr * kK);
+        dump(name, m * kernel.nr * kK);
       }
 }
 
@@ -144,19 +152,22 @@ void count_quantize_lhs(int32_t kind, int64_t group) {
   dump(std::string("qmm_quantize_lhs, ") + kLhsKinds[kind] + ", group " + std::to_string(group), kM * kK);
 }
 
-int run() {
-  if (!RUNNING_ON_VALGRIND) {
+int run(const char* wanted) {
+  if (!wanted && !RUNNING_ON_VALGRIND) {
     std::fprintf(stderr, "count_instructions counts nothing by itself: run instructions.py\n");
     return 1;
   }
+  says_names = wanted != nullptr;
+  const std::regex pattern(wanted ? wanted : "");
   const uint64_t features = decode_cpu(read_cpu_words());
   for (const Kernel& kernel : kernels()) {
     if (kernel.need == 0) continue;
     if ((kernel.need & ~features) == 0)
-      count_kernel(kernel);
-    else
+      count_kernel(kernel, pattern);
+    else if (!wanted)
       std::printf("%s: valgrind has no such CPU here\n", kernel.name);
   }
+  if (wanted) return 0;
   for (const int32_t kind : {QMM_LHS_F32, QMM_LHS_S8, QMM_LHS_S8_TOKEN}) {
     count_call(features, kind, 1, 16, 32);
     count_call(features, kind, 1, 576, 576);
@@ -170,9 +181,9 @@ int run() {
 }  // namespace
 }  // namespace qmm
 
-int main() {
+int main(int argc, char** argv) {
   // Aligns the stack, which begins where the program's path and environment end: memset takes more where it is not.
   alignas(64) char line[64];
   asm volatile("" : : "r"(line) : "memory");
-  return qmm::run();
+  return qmm::run(argc > 1 ? argv[1] : nullptr);
 }

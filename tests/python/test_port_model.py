@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The port model: its solver on examples that one can solve by hand, what it reads of instructions, and its tables."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import tomllib
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench/model"))
+
+from operations import X86, AArch64, Operation, UnknownInstruction, parse_all
+from plans import Kernel, plan
+from ports import ISSUE, Cpu, bound_by_ports, parse_ports, read_cpus
+
+MODEL = Path(__file__).parents[2] / "bench/model"
+CPUS = {cpu.file: cpu for cpu in read_cpus()}
+
+
+def operations(machine, *texts):
+    return Counter(op for op in parse_all(machine, texts) if op)
+
+
+def close(found, cycles, by):
+    return found.by == by and found.cycles == pytest.approx(cycles)
+
+
+def bound(cpu, *texts):
+    cpu = CPUS[cpu]
+    return cpu.bound(operations(AArch64() if "neon" in cpu.isas else X86(), *texts))
+
+
+@pytest.mark.parametrize(
+    ("uops", "cycles", "by"),
+    [
+        ("", 0, "nothing"),
+        ("p5", 1, "p5"),
+        ("p01+p01+p01", 1.5, "p01"),
+        ("2*p01+p5", 1, "p5"),  # p5 alone is full, and so is p01
+        ("2*p01+2*p015", 4 / 3, "p015"),  # what may go to p5 leaves p0 and p1 to the others
+        ("2*p01+1*p015", 1, "p01"),
+        ("3*p0+2*p01+2*p5", 3, "p0"),
+        ("2*p01+2*p12", 4 / 3, "p012"),  # a union that no micro-operation has by itself
+        ("4*a01b2", 4 / 3, "a01b2"),
+    ],
+)
+def test_the_fullest_ports_bound(uops, cycles, by):
+    assert close(bound_by_ports(parse_ports(uops)), cycles, by)
+
+
+def test_issue_bounds_what_ports_do_not():
+    # One of five on each kind of port, and four may be issued.
+    texts = [
+        "vpaddd ymm0,ymm1,ymm2",
+        "vmovdqu ymm3,YMMWORD PTR [rax]",
+        "vmovdqu YMMWORD PTR [rdi],ymm3",
+        "inc rax",
+        "nop",
+    ]
+    assert close(bound("skylake_x", *texts), 5 / 4, ISSUE)
+
+
+def test_port_1_takes_no_vectors_beside_zmm():
+    narrow = ["vpaddd ymm0,ymm1,ymm2"] * 3
+    assert bound("sapphire_rapids", *narrow).cycles == pytest.approx(1)
+    assert close(bound("sapphire_rapids", *narrow, "vpaddd zmm0,zmm1,zmm2"), 2, "p05")
+    # Integers still use it.
+    assert close(bound("sapphire_rapids", *["imul rax,rbx"] * 2, "vpaddd zmm0,zmm1,zmm2"), 2, "p1")
+
+
+def test_zen4_takes_two_turns_for_zmm():
+    assert close(bound("zen4", *["vpdpbusd zmm0,zmm1,zmm2"] * 2), 2, "f01")
+    assert close(bound("zen4", *["vpdpbusd ymm0,ymm1,ymm2"] * 2), 1, "f01")
+
+
+def test_wide_vectors_of_neoverse_v1_are_of_two_pipes():
+    assert close(bound("neoverse_v1", *["sdot\tz0.s, z1.b, z2.b"] * 4), 2, "v01")
+    assert close(bound("neoverse_v1", *["sdot\tv0.4s, v1.16b, v2.4b[0]"] * 4), 1, "v0123")
+
+
+def test_a_loaded_operand_shares_a_slot():
+    def slots(text):
+        return CPUS["skylake_x"].cost(X86().parse(text))[1]
+
+    assert slots("vpaddd ymm0,ymm1,YMMWORD PTR [rax+0x40]") == 1
+    assert slots("vpaddd ymm0,ymm1,YMMWORD PTR [rax+rdx*1]") == 2
+    assert slots("vmovdqu ymm0,YMMWORD PTR [rax+rdx*1]") == 1
+    assert slots("vmovdqu YMMWORD PTR [rax+rdx*1],ymm0") == 1
+    assert slots("vpmulld ymm0,ymm1,ymm2") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "operation"),
+    [
+        ("vpbroadcastd ymm0,DWORD PTR [rax]", Operation("nothing", "y", load="b")),
+        ("vpbroadcastd ymm0,xmm1", Operation("broadcast", "y")),
+        ("{vex} vpdpbusd ymm0,ymm1,ymm2", Operation("dot", "y")),
+        ("vpdpbusd zmm0,zmm1,DWORD BCST [rax]", Operation("dot", "z", load="b")),
+        ("vcvtph2ps ymm0,XMMWORD PTR [rax]", Operation("convert_f16", "y", load="x")),
+        ("vmovups YMMWORD PTR [rax],ymm0", Operation("nothing", "y", store="y")),
+        ("vmovdqa ymm0,ymm1", Operation("nothing", "y")),
+        ("vpxor xmm0,xmm0,xmm0", Operation("nothing", "x")),
+        ("vpxor xmm0,xmm0,xmm1", Operation("logic", "x")),
+        ("mov rax,rbx", Operation()),
+        ("mov eax,0x1", Operation("copy")),
+        ("mov DWORD PTR [rax],0x1", Operation(store="r")),
+        ("add QWORD PTR [rsp+0x8],rax", Operation("integer", load="r", store="r")),
+        ("cmp QWORD PTR [rsp+0x8],rax", Operation("integer", load="r")),
+        ("lea rax,[rbx+rcx*4]", Operation("address")),
+        ("prefetcht0 BYTE PTR [rax]", Operation(load="r")),
+        ("tdpbssd tmm0,tmm1,tmm2", Operation("tile_product", "t")),
+    ],
+)
+def test_x86(text, operation):
+    found = X86().parse(text)
+    assert Operation(**{**vars(found), "name": ""}) == operation
+
+
+@pytest.mark.parametrize(
+    ("text", "operation"),
+    [
+        ("sdot\tv0.4s, v1.16b, v2.4b[0]", Operation("dot", "v")),
+        ("fmla\tz0.s, p0/m, z1.s, z2.s", Operation("float", "z")),
+        ("add\tv0.4s, v1.4s, v2.4s", Operation("add", "v")),
+        ("add\tx0, x1, x2, lsl #3", Operation("integer")),
+        ("ldr\tq0, [x1, #16]", Operation("nothing", "v", load="v")),
+        ("ldp\tq0, q1, [x1], #32", Operation("nothing", "v", load="v", loads=2, writeback=True)),
+        ("ld1\t{v0.16b-v3.16b}, [x0]", Operation("nothing", "v", load="v", loads=4)),
+        ("ld1r\t{v0.4s}, [x1]", Operation("nothing", "v", load="b")),
+        ("str\tq0, [x1, #-16]!", Operation("nothing", "v", store="v", writeback=True)),
+        ("ldr\tw0, [x1]", Operation(load="r")),
+        ("ld1rqb\t{z0.b}, p0/z, [x1]", Operation("nothing", "z", load="b")),
+        ("dup\tv0.4s, w1", Operation("from_integer", "v")),
+        ("dup\tv0.4s, v1.s[0]", Operation("vector_copy", "v")),
+        ("fmov\tw0, s1", Operation("to_integer", "v")),
+        ("movi\tv0.4s, #0x0", Operation("nothing", "v")),
+        ("whilelt\tp0.s, x0, x1", Operation("predicate")),
+    ],
+)
+def test_aarch64(text, operation):
+    found = AArch64().parse(text)
+    assert Operation(**{**vars(found), "name": ""}) == operation
+
+
+def test_an_unknown_instruction_is_named():
+    with pytest.raises(UnknownInstruction, match="vpmadd52luq"):
+        X86().parse("vpmadd52luq zmm0,zmm1,zmm2")
+    with pytest.raises(UnknownInstruction, match="bfmmla"):
+        AArch64().parse("bfmmla\tv0.4s, v1.8h, v2.8h")
+    with pytest.raises(UnknownInstruction, match="Skylake-X has no ports for tdpbssd"):
+        bound("skylake_x", "tdpbssd tmm0,tmm1,tmm2")
+
+
+def test_a_comparison_is_one_with_its_jump():
+    assert list(parse_all(X86(), ["cmp rax,rdx", "jne 10"])) == [None, X86().parse("jne 10")]
+    assert None not in parse_all(X86(), ["cmp rax,rdx", "setne al"])
+    assert list(parse_all(AArch64(), ["cmp\tx0, x1", "b.ne\t10"])) == [None, AArch64().parse("b.ne\t10")]
+
+
+@pytest.mark.parametrize("cpu", CPUS.values(), ids=str)
+def test_every_class_has_ports_and_every_fact_a_source(cpu):
+    table = tomllib.loads((MODEL / f"cpus/{cpu.file}.toml").read_text())
+    known = (X86 if cpu.isas[0] == "avx2" else AArch64).classes
+    assert all(entry["source"] for entry in table["ports"])
+    named = set(cpu.ports)
+    assert not named - {kind for section in known.values() for kind in section.values()} - {"from_integer"}
+    # These compute nothing by themselves, and tiles and predicates are not of every CPU.
+    free = {"nothing", "stack", "prefetch", "load", "store", "broadcast", "predicate", "mask", "matrix", "table"}
+    needed = {kind for section in ("vector", "scalar") for kind in known[section].values()}
+    assert {kind for kind in needed - named - free if not kind.startswith("tile_")} == set()
+
+
+def test_plans_by_hand():
+    # 4-bit GEMM, AVX2, a group of 32 and 4 rows of 16 columns: 8 steps of 8 products, 7 of 8 sums, and the group's end.
+    kernel = Kernel.of("qmm_f32_s8_u4_4x16x8_avx2")
+    assert (kernel.lhs, kernel.bits, kernel.mr, kernel.nr, kernel.isa) == ("s8", 4, 4, 16, "avx2")
+    found = Counter()
+    for op, n in plan(kernel, 32, 4).items():
+        found[op.name] += n
+    assert found["vpmaddubsw"] == 64
+    assert found["vpaddw"] == 56
+    assert found["vpmaddwd"] == 8
+    assert found["vpaddd"] == 0
+    assert found["vcvtdq2ps"] == found["vmulps"] == found["vfmadd231ps"] == found["vpsubd"] == 8
+
+
+def test_a_cpu_may_not_say_something_twice(tmp_path):
+    text = (MODEL / "cpus/zen5.toml").read_text()
+    path = tmp_path / "zen5.toml"
+    path.write_text(text + '[[ports]]\nclasses = "dot"\nall = "f0"\nsource = "none"\n')
+    with pytest.raises(ValueError, match="dot stands there twice"):
+        Cpu(path)
