@@ -14,7 +14,7 @@ import libqmm.mlir
 import libqmm.torch
 from compiled import Compiled
 from libqmm.mlir.contract import legalize
-from libqmm.mlir.packing import read_literal
+from libqmm.mlir.packing import read_constant
 from libqmm.ops import OPS
 
 quantized = torch.ops.quantized
@@ -286,6 +286,15 @@ def test_a_bound_that_does_not_fit_is_refused():
         legalize(parse(torch_script("quantized.matmul", x="[],f32")))
 
 
+def test_an_entry_beside_a_torch_script_module_is_refused():
+    tensor = "!torch.vtensor<[2],f32>"
+    function = f"func.func @two(%x: {tensor}) -> {tensor} {{\n return %x : {tensor}\n}}\n"
+    text = torch_script("quantized.matmul").replace("  %module =", function + "  %module =")
+    with pytest.raises(ValueError, match=r"^@two is no method of the TorchScript module, .*; make it private$"):
+        legalize(parse(text))
+    legalize(parse(text.replace("@two", "private @two")))
+
+
 @pytest.mark.parametrize("x", ["[?],f32", "[?,?],f32", "[2,?,?],f32"])
 def test_any_k(tmp_path, x):
     text = MATMUL.replace("[?,64],f32", x).format(name="quantized.matmul", result="!torch.vtensor")
@@ -435,7 +444,7 @@ def test_literals_are_read(type, text, want):
     module = parse(f"func.func @f() {{\n%0 = {literal}\nreturn\n}}")
     with module.context, ir.Location.unknown():
         (literal, _) = module.body.operations[0].regions[0].blocks[0].operations
-        got = read_literal(literal.operation.results[0])
+        got = read_constant(literal.operation.results[0])
     assert got.dtype == {name: dtype for dtype, name in MLIR_DTYPES.items()}[type]
     assert torch.equal(got.flatten().nan_to_num(7), torch.tensor(want).to(got.dtype).nan_to_num(7))
 

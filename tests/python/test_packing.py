@@ -77,6 +77,40 @@ def test_canonical_constants_are_packed(tmp_path, bits, offset, scale_dtype):
     assert not places(tmp_path / "model.so", weights.codes)
 
 
+class Computed(nn.Module):
+    """Weights that the program computes of what it holds."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.codes = nn.Buffer(torch.from_numpy(weights.codes).flip(0))
+        self.scales = nn.Buffer(torch.from_numpy(weights.scales.astype(np.float32)).T.contiguous())
+        self.zeros = nn.Buffer(torch.from_numpy(weights.zeros.astype(np.int32)))
+
+    def forward(self, x):
+        scales, zeros = self.scales.T.half(), torch.cat([self.zeros[:, :1], self.zeros[:, 1:]], 1).to(torch.int8)
+        return quantized.matmul.grouped(x, self.codes.flip(0), scales, zeros, 4, 32)
+
+
+def test_weights_computed_of_constants_are_packed(tmp_path):
+    weights = weights_of(4, "zeros")
+    model, x = Computed(weights), x_of(3, K)
+    libqmm.mlir.compile(torch.export.export(model, (x,)), tmp_path / "model.so")
+    (got,) = Compiled(tmp_path / "model.so").forward([F32_2D], x)
+    assert torch.equal(got, model(x))
+    (place,) = places(tmp_path / "model.so", libqmm.pack(weights))
+    assert place % 64 == 0
+
+
+def test_random_weights_are_none_of_the_program(tmp_path):
+    class Random(nn.Module):
+        def forward(self, x, codes):
+            return quantized.matmul.grouped(x, codes, torch.rand_like(torch.ones(8, 3)), None, 4, 32)
+
+    arguments = x_of(3, K), torch.from_numpy(weights_of(n=8).codes)
+    libqmm.mlir.compile(torch.export.export(Random(), arguments), tmp_path / "model.so")
+    assert "_mlir_ciface_qmm_matmul_grouped_f32" in undefined(tmp_path / "model.so")
+
+
 def test_a_blob_is_there_once_and_read_in_place(tmp_path):
     weights = weights_of()
     packed = torch.from_numpy(libqmm.pack(weights))
@@ -94,14 +128,14 @@ def test_a_blob_is_there_once_and_read_in_place(tmp_path):
     model, x = Both(), x_of(3, K)
     programs = {"one": torch.export.export(model, (x,)), "two": torch.export.export(model, (x[:1],))}
     libqmm.mlir.compile(programs, tmp_path / "model.so")
-    libqmm.mlir.compile(programs["one"], tmp_path / "model.o")
+    libqmm.mlir.compile(programs["one"], tmp_path / "object.o")
     for name, rows in (("one", x), ("two", x[:1])):
         got = getattr(Compiled(tmp_path / "model.so"), name)([F32_2D] * 3, rows)
         for result, want in zip(got, model(rows), strict=True):
             assert torch.equal(result, want)
     assert len(places(tmp_path / "model.so", packed.numpy())) == 1
     allowed = {"_mlir_ciface_qmm_matmul_packed", "_mlir_ciface_qmm_rows_packed", "malloc", "free"}
-    assert undefined(tmp_path / "model.o") <= allowed  # no memcpy
+    assert undefined(tmp_path / "object.o") <= allowed  # no memcpy
 
 
 class Two(nn.Module):
@@ -111,6 +145,15 @@ class Two(nn.Module):
 
     def forward(self, x, twice: int):
         return self.large(x), self.small(x) * twice, self.large(x + 1)
+
+
+def test_outputs_that_would_share_a_header_are_refused(tmp_path):
+    program = torch.export.export(nn.Identity(), (x_of(2, 3),))
+    (tmp_path / "model.o").write_bytes(b"")
+    sentence = r"^model\.o lies beside model\.so, and model\.h would describe both; give another stem$"
+    with pytest.raises(FileExistsError, match=sentence):
+        libqmm.mlir.compile(program, tmp_path / "model.so")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.o"]
 
 
 def compile_with_file(tmp_path, name="model.so"):

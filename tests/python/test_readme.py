@@ -54,10 +54,16 @@ def test_python_example(tmp_path):
 def test_torch_mlir_examples(tmp_path):
     run_python(tmp_path, "torch-mlir")
     made = {path.name for path in tmp_path.iterdir()}
-    assert made == {"matmul.so", "matmul.h", "linear.so", "linear.h", "linear.packed"}
-    weights = torch.from_numpy(libqmm.pack(libqmm.quantize(np.ones((1536, 576), np.float32))))
+    names = ("matmul.so", "matmul.h", "group_quant.so", "group_quant.h", "linear.so", "linear.h", "linear.packed")
+    assert made == set(names)
+    quantized = libqmm.quantize(np.random.default_rng(0).standard_normal((1536, 576)).astype(np.float32))
+    weights = torch.from_numpy(libqmm.pack(quantized))
     (y,) = Compiled(tmp_path / "matmul.so").forward([(torch.float32, 2)], torch.ones(3, 576), weights)
     assert torch.equal(y, torch.ops.quantized.matmul.packed(torch.ones(3, 576), weights, 1536, "s8"))
+    codes, scales = torch.from_numpy(quantized.codes), torch.from_numpy(quantized.scales)[..., None]
+    x = torch.ones(3, 576).half()
+    (y,) = Compiled(tmp_path / "group_quant.so").forward([(torch.float16, 2)], x, codes, scales)
+    assert torch.equal(y, torch.ops.quantized.matmul.packed(x, weights, 1536))
 
 
 def test_jax_examples():

@@ -15,6 +15,7 @@ training, outside torch.no_grad(). Arguments that do not fit raise ValueError wi
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 
 import torch
@@ -175,16 +176,25 @@ def _dense_rows(matrix: Tensor) -> Tensor:
 
 def open_packed(op: Op, packed: Tensor, shapes: list) -> _c.qmm_rhs:
     """Opens packed weights of an op after checking that they fit its arguments, tensors as their shapes."""
-    try:
-        rhs = _c.open_rhs(packed.data_ptr(), packed.numel())
-    except ValueError as error:
-        raise ValueError(f"{op.torch_name}: packed {list(packed.shape)}: {error}") from None
+    rhs = _open(op, packed)
     op.check_packed((rhs.desc.n, rhs.desc.k), *shapes)
     return rhs
 
 
-def _shapes(args) -> list:
-    return [tuple(arg.shape) if isinstance(arg, Tensor) else arg for arg in args]
+def _open(op: Op, packed: Tensor) -> _c.qmm_rhs:
+    try:
+        return _c.open_rhs(packed.data_ptr(), packed.numel())
+    except ValueError as error:
+        raise ValueError(f"{op.torch_name}: packed {list(packed.shape)}: {error}") from None
+
+
+def _described(args) -> tuple:
+    """Returns arguments with the shape and dtype of each tensor in its place."""
+    return tuple((arg.shape, arg.dtype) if isinstance(arg, Tensor) else arg for arg in args)
+
+
+def _shapes(described: tuple) -> list:
+    return [tuple(arg[0]) if isinstance(arg, tuple) else arg for arg in described]
 
 
 def _spell(dtype: str) -> str:
@@ -194,26 +204,35 @@ def _spell(dtype: str) -> str:
 def _register(library: torch.library.Library, op: Op, compute) -> None:
     library.define(f"{op.name}.{op.overload}{op.schema}", tags=torch.Tag.pt2_compliant_tag)
 
-    def check(args) -> tuple[tuple, torch.dtype]:
+    def check(described: tuple) -> tuple[tuple, torch.dtype]:
         """Returns the shape and dtype of the result."""
-        shape = op.shape(*_shapes(args))  # arguments left at their default are not passed
-        arguments = op.bind(*args)
-        tensors = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
-        dtypes = {name: _DTYPES.get(tensor.dtype, str(tensor.dtype)) for name, tensor in tensors.items()}
+        shape = op.shape(*_shapes(described))  # arguments left at their default are not passed
+        arguments = op.bind(*described)
+        dtypes = {n: _DTYPES.get(arg[1], str(arg[1])) for n, arg in arguments.items() if isinstance(arg, tuple)}
         op.check_dtypes(arguments, dtypes, _spell)
         return shape, _TORCH_DTYPES[dtypes.get(op.result_dtype, op.result_dtype)]
 
+    # A program calls an op on the same shapes over and over, and checking them takes longer than a small matmul.
+    checked = functools.lru_cache(maxsize=1024)(check)
+
+    @functools.lru_cache(maxsize=1024)
+    def check_packed(rhs: tuple[int, int], described: tuple) -> None:
+        op.check_packed(rhs, *_shapes(described))
+
     def fake(*args):
-        shape, dtype = check(args)
+        shape, dtype = check(_described(args))
         return args[0].new_empty(shape, dtype=dtype)
 
     def cpu(*args):
-        shape, _ = check(args)
+        described = _described(args)
+        shape, _ = checked(described)
         if op.requires_of_packed is None:
             return compute(shape, *args)
         at = list(op.arguments).index("packed")
         packed = args[at].contiguous()
-        return compute(shape, open_packed(op, packed, _shapes(args)), *args[:at], packed, *args[at + 1 :])
+        rhs = _open(op, packed)
+        check_packed((rhs.desc.n, rhs.desc.k), described)
+        return compute(shape, rhs, *args[:at], packed, *args[at + 1 :])
 
     def backward(context, gradient):
         raise NotImplementedError(

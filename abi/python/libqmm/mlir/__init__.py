@@ -55,21 +55,21 @@ def compile(
              entries; or a module of torch-mlir, which is not changed: each of its public functions is an entry. These
              are functions on torch tensors, or methods of a TorchScript module with its classes
     output   *.o: an object file to link with libqmm; *.so: a shared library, linked with the libqmm.so of this package.
-             A C header that declares the entries, their shapes and who frees what is written beside it
+             A C header that declares the entries, their shapes and who frees what is written beside it. What a former
+             compilation wrote is replaced; FileExistsError where the other kind of output of that stem is there
     cpu      "native": the CPU that compiles; or "x86-64", "x86-64-v2", "x86-64-v3" (AVX2) or "x86-64-v4" (AVX-512): all
              of that level. What libqmm computes is up to libqmm, which looks at the CPU when it runs
     max_embedded  the most bytes that constant weights of our ops, packed, may have to be embedded. Those that have more
              go to a file beside the output, "model.packed" for "model.so", which has to lie beside the binary that the
-             code is part of when it runs, and is mapped. Outputs of one folder, or object files of one binary, need
-             different stems: files of the same name replace each other. None: all are embedded
+             code is part of when it runs, and is mapped. Object files of one binary need different stems. None: all
+             are embedded
 
     An argument that forward assigns to (`cache[:, pos:end] = k`) is written in place. Parameters and buffers become
     constants of the compiled code. Extents and integers that are dynamic in the program stay arguments.
 
     Constant weights of our ops are packed now, each once, and read where they lie. Canonical weights that are arguments
     are packed at every call, some rows at a time. So are, and not counted by max_embedded, those that the program
-    computes, be it of constants (`scales.half()`), and 4-bit ones of which neither x nor a group of a whole row tells
-    whether k is odd.
+    computes of its arguments, and 4-bit ones of which neither x nor a group of a whole row tells whether k is odd.
 
     Our ops give the bits that they give in eager mode. Elementwise arithmetic is IEEE's, each operation rounded by
     itself, with exp (f32) within 2 units in the last place. Sums are relaxed: reductions, matmuls and convolutions are
@@ -84,6 +84,11 @@ def compile(
         raise ValueError(f"output is {output.name!r}; it must end in .o or .so")
     if not output.parent.is_dir():
         raise FileNotFoundError(f"{output.parent} is not a folder")
+    sibling = output.with_suffix({".o": ".so", ".so": ".o"}[output.suffix])
+    if sibling.exists():
+        raise FileExistsError(
+            f"{sibling.name} lies beside {output.name}, and {output.stem}.h would describe both; give another stem"
+        )
     if cpu not in CPUS:
         raise ValueError(f"cpu is {cpu!r}; it must be one of {', '.join(map(repr, CPUS))}")
     if not isinstance(max_embedded, int | None):

@@ -10,10 +10,21 @@ import functools
 import re
 from pathlib import Path
 
-from torch_mlir.ir import ArrayAttr, BlockArgument, DictAttr, Module, StringAttr, Type, TypeAttr, Value
+from torch_mlir.ir import (
+    ArrayAttr,
+    BlockArgument,
+    DictAttr,
+    FlatSymbolRefAttr,
+    Module,
+    StringAttr,
+    Type,
+    TypeAttr,
+    Value,
+)
 
 from ..ops import OPS, Int, Op, Tensor
 from . import pipelines
+from .entries import visibility
 from .lowering import MLIR_NAMES, constant, operands_of
 from .types import VTensor
 
@@ -34,6 +45,8 @@ def legalize_exported(module: Module) -> None:
 def legalize(module: Module) -> None:
     """Brings functions on tensors, or a TorchScript module with its classes, to the contract, in place."""
     is_torch_script = any(op.operation.name == "torch.nn_module" for op in module.body.operations)
+    if is_torch_script:
+        _check_methods(module)
     legal = "backend-legal-ops=" + ",".join(MLIR_NAMES)
     _legalize(module, *(_TORCH_SCRIPT if is_torch_script else _FUNCTIONS), legal)
 
@@ -55,6 +68,22 @@ def _legalize(module: Module, pipeline: str, kinds: tuple[str, ...], options: st
         if reasons:
             raise NotImplementedError("; ".join(reasons)) from error
         raise
+
+
+def _check_methods(module: Module) -> None:
+    """Refuses entries beside the methods of a TorchScript module: torch-mlir makes new names for them."""
+    operations = list(pipelines.walk(module.operation))
+    methods = {
+        FlatSymbolRefAttr(op.attributes["function"]).value
+        for op in operations
+        if op.name == "torch.method" and "function" in op.attributes
+    }
+    for op in operations:
+        name = op.name == "func.func" and StringAttr(op.attributes["sym_name"]).value
+        if name and name not in methods and visibility(op) == "public":
+            raise ValueError(
+                f"@{name} is no method of the TorchScript module, whose methods are the entries; make it private"
+            )
 
 
 def _check_typed(op: Op, operands: dict[str, Value]) -> None:

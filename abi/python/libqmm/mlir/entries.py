@@ -121,7 +121,7 @@ def module_entries(module: Module) -> list[Entry]:
     entries = []
     for op in module.body.operations:
         name = op.operation.name == "func.func" and StringAttr(op.attributes["sym_name"]).value
-        if not name or not op.regions[0].blocks or _visibility(op.operation) != "public":
+        if not name or not op.regions[0].blocks or visibility(op.operation) != "public":
             continue
         arguments, end = _body(op.operation)
         entry = Entry(
@@ -136,7 +136,7 @@ def module_entries(module: Module) -> list[Entry]:
     return entries
 
 
-def _visibility(function: Operation) -> str:
+def visibility(function: Operation) -> str:
     """Returns "public", which may be left out, "private" or "nested"."""
     attribute = "sym_visibility" in function.attributes and function.attributes["sym_visibility"]
     return StringAttr(attribute).value if attribute else "public"

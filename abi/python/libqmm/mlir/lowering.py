@@ -41,7 +41,7 @@ from torch_mlir.passmanager import PassManager
 from ..ops import LHS_KINDS, OPS, Choice, Int, Op, Tensor
 from ..torch import open_packed
 from . import group_quant
-from .packing import Blobs, pack_tensors, read_literal
+from .packing import Blobs, pack_tensors, read_constant
 from .pipelines import walk
 from .types import VTensor, convert, ranked
 
@@ -145,7 +145,7 @@ def _simplify(op: Op, operands: dict[str, Value], operation: Operation, blobs: B
     """Returns an op that has an entry point, and its operands: the one on packed weights, where they are constant."""
     known, _, shape = check(op, operands)
     _, *weights = (name for name in op.tensors if known[name] is not None)
-    constants = {name: read_literal(operands[name]) for name in weights}
+    constants = {name: read_constant(operands[name]) for name in weights}
     is_constant = all(tensor is not None for tensor in constants.values())
     if op.requires_of_packed:
         if is_constant:

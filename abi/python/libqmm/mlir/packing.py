@@ -7,7 +7,7 @@ uses it, after those of the program, and the entry that is called from outside m
 
 The file is a header of 64 bytes (a mark, the size of the file, a digest of the blobs) and the blobs, each at a multiple
 of 64. The binary holds the header and takes no file that starts with another one, or has another size; the blobs
-themselves are not read for that: whoever doubts them computes their digest.
+themselves are not read for that. Whoever doubts them has their checksums compared (qmm_set_verify_packed_files).
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from .. import Weights, pack
 
 _MARK = b"libqmm packed 1\n"
 _ALIGNMENT = 64
-_SAME = ("torch.aten.alias", "torch.aten.clone", "torch.aten.contiguous", "torch.aten.detach")
 _DTYPES = {
     "f16": torch.float16,
     "bf16": torch.bfloat16,
@@ -78,13 +77,37 @@ class Literals(FxImporterHooks):
         return _literal(type, self._known[key][1])
 
 
-def read_literal(value: Value) -> torch.Tensor | None:
-    """Returns the tensor, if it is a literal of the module."""
-    while not isinstance(value.owner, Block) and value.owner.operation.name in _SAME:
-        value = value.owner.operation.operands[0]
-    if isinstance(value.owner, Block) or value.owner.operation.name != "torch.vtensor.literal":
+def read_constant(value: Value) -> torch.Tensor | None:
+    """Returns the tensor, if it is a literal of the module, or computed of such by ops that PyTorch can run."""
+    try:
+        constant = _evaluate(value)
+    except (LookupError, AttributeError, RuntimeError, TypeError):  # the last three where PyTorch has no such op
         return None
-    literal = value.owner.operation
+    return constant if isinstance(constant, torch.Tensor) else None
+
+
+def _evaluate(value: Value):
+    """Returns what is known of a value: a tensor, a number, a list of such. LookupError where it is not known."""
+    if isinstance(value.owner, Block):
+        raise LookupError("an argument")
+    operation = value.owner.operation
+    match operation.name.split("."):
+        case ["torch", "vtensor", "literal"]:
+            return _elements(operation)
+        case ["torch", "constant", "none"]:
+            return None
+        case ["torch", "constant", _]:
+            return operation.attributes["value"].value
+        case ["torch", "prim", "ListConstruct"]:
+            return [_evaluate(operand) for operand in operation.operands]
+        case ["torch", "aten", name, *overload] if len(operation.results) == 1:
+            op = getattr(getattr(torch.ops.aten, name), *overload or ["default"])
+            if torch.Tag.nondeterministic_seeded not in op.tags:
+                return op(*(_evaluate(operand) for operand in operation.operands))
+    raise LookupError(operation.name)
+
+
+def _elements(literal: Operation) -> torch.Tensor:
     attribute, (result,) = literal.attributes["value"], literal.results
     # The bindings do not read resources. But they print those of a module as bytes, after the alignment.
     if str(attribute).startswith("dense_resource<"):
@@ -130,7 +153,7 @@ def pack_tensors(
     def array(tensor: torch.Tensor | None) -> np.ndarray | None:
         if tensor is None:
             return None
-        return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+        return (tensor.view(torch.uint16) if tensor.dtype == torch.bfloat16 else tensor).contiguous().numpy()
 
     weights = Weights(array(codes), array(scales), array(zeros), array(mins), bits=bits, group=group, k=k)
     return torch.from_numpy(pack(weights))
