@@ -605,10 +605,34 @@ TEST(Choose, Avx2) {
 }
 #endif
 
+#if defined(__aarch64__)
+TEST(Choose, Arm) {
+  constexpr uint64_t kNeon = QMM_CPU_NEON, kDotprod = kNeon | QMM_CPU_NEON_DOTPROD,
+                     kI8mm = kDotprod | QMM_CPU_NEON_I8MM, kSve = QMM_CPU_SVE, kSveI8mm = kSve | QMM_CPU_SVE_I8MM;
+  const auto name = [](uint64_t features, Lhs lhs, int bits, int64_t m) {
+    return std::string(choose(features, lhs, bits, m)->name);
+  };
+  EXPECT_EQ(name(kNeon, Lhs::F32, 4, 1), "qmm_f32_f32_u4_1x64x8_neon");
+  EXPECT_EQ(name(kNeon, Lhs::F32, 8, 2), "qmm_f32_f32_s8_4x16x8_neon");
+  EXPECT_EQ(name(kNeon, Lhs::S8, 4, 2), "qmm_f32_s8_u4_2x32x8_neon");
+  EXPECT_EQ(name(kNeon, Lhs::S8, 8, 3), "qmm_f32_s8_s8_2x16x8_neon");
+  EXPECT_EQ(name(kDotprod, Lhs::S8, 4, 4), "qmm_f32_s8_u4_4x64x8_neon_dotprod");
+  EXPECT_EQ(name(kDotprod, Lhs::S8, 8, 5), "qmm_f32_s8_s8_4x16x8_neon_dotprod");
+  EXPECT_EQ(name(kI8mm, Lhs::S8, 4, 4), "qmm_f32_s8_u4_4x64x8_neon_dotprod");
+  EXPECT_EQ(name(kI8mm, Lhs::S8, 4, 5), "qmm_f32_s8_u4_8x32x8_neon_i8mm");
+  EXPECT_EQ(name(kNeon | kSve, Lhs::F32, 4, 2), "qmm_f32_f32_u4_4x16x8_neon");
+  EXPECT_EQ(name(kNeon | kSve, Lhs::S8, 8, 4), "qmm_f32_s8_s8_4x64x8_sve");
+  EXPECT_EQ(name(kI8mm | kSveI8mm, Lhs::S8, 8, 4), "qmm_f32_s8_s8_4x64x8_sve");
+  EXPECT_EQ(name(kI8mm | kSveI8mm, Lhs::S8, 8, 5), "qmm_f32_s8_s8_8x32x8_sve_i8mm");
+}
+#endif
+
 TEST(Choose, Quantizer) {
   EXPECT_STREQ(choose_quantizer(0)->name, "qmm_s8_f32_1x1_scalar");
 #if defined(__x86_64__)
   EXPECT_STREQ(choose_quantizer(QMM_CPU_AVX2)->name, "qmm_s8_f32_1x32_avx2");
+#else
+  EXPECT_STREQ(choose_quantizer(QMM_CPU_NEON)->name, "qmm_s8_f32_1x16_neon");
 #endif
 }
 

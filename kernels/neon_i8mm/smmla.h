@@ -10,43 +10,10 @@
 // operations beside 64 SMMLA, half of that; zeros of 8-bit codes add a MUL.
 #pragma once
 
-#include "../neon/neon.h"
+#include "../neon/pairs.h"
 
 namespace qmm::neon {
 namespace {
-
-constexpr int64_t kPairs = 4;  // of rows in a tile
-
-// The panels and the rows as pairs, and the sides, in scratch.
-template <Tile T>
-struct Memory {
-  float sides[T.nr / kPanel][sides_count(T)];
-  uint8_t panels[T.nr / kPanel][2][T.block_k / 8][4][16];  // halves of a panel, eight k, pairs of columns
-  int8_t rows[T.block_k / 8][kPairs][16];
-};
-
-template <int Bits, Tile T>
-void pair_columns(const Block& b, Memory<T>& memory) {
-  for (int64_t p = 0; p < b.panels; ++p)
-    unpack<Bits>(b, p, [&](int64_t k, int64_t v, const EightK& w) QMM_FLAT {
-      const int32x4_t low = vreinterpretq_s32_s8(w.low), high = vreinterpretq_s32_s8(w.high);
-      auto& to = memory.panels[p][v / 2][k / 8];
-      vst1q_u8(to[v % 2 * 2], vreinterpretq_u8_s32(vzip1q_s32(low, high)));
-      vst1q_u8(to[v % 2 * 2 + 1], vreinterpretq_u8_s32(vzip2q_s32(low, high)));
-    });
-}
-
-// Where rows are odd, the last is paired with itself.
-template <int R, Tile T>
-void pair_rows(const Block& b, int64_t row, Memory<T>& memory) {
-  const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
-  for (int64_t k = 0; k < b.k; k += 8)
-    unroll<(R + 1) / 2>([&](auto i) QMM_FLAT {
-      vst1q_s8(memory.rows[k / 8][i],
-               vcombine_s8(vld1_s8(lhs + 2 * i * b.lhs_stride + k),
-                           vld1_s8(lhs + (2 * i + 1 < R ? 2 * i + 1 : R - 1) * b.lhs_stride + k)));
-    });
-}
 
 // Halves of two vectors: of two rows of sums those of two columns, or back.
 QMM_INLINE int32x4_t low_halves(int32x4_t a, int32x4_t b) {
@@ -88,7 +55,6 @@ template <Offset O, int R, Tile T>
 QMM_NOINLINE void tile_smmla(Block b, const Memory<T>& memory, Sides sides, int64_t row, int64_t panel,
                              int64_t column) {
   constexpr int kPairsHere = (R + 1) / 2;
-  const auto& columns = memory.panels[panel][column / 8];
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     const Sides here = sides.of_group(g.index);
     int32x4_t d[kPairsHere][4];
@@ -97,7 +63,7 @@ QMM_NOINLINE void tile_smmla(Block b, const Memory<T>& memory, Sides sides, int6
       int8x16_t a[kPairsHere];
       unroll<kPairsHere>([&](auto i) QMM_FLAT { a[i] = load_s8(memory.rows[k][i]); });
       unroll<4>([&](auto j) QMM_FLAT {
-        const int8x16_t w = load_s8(columns[k][j]);
+        const int8x16_t w = load_s8(memory.panels[panel][k][column / 2 + j]);
         unroll<kPairsHere>([&](auto i) QMM_FLAT { d[i][j] = vmmlaq_s32(d[i][j], a[i], w); });
       });
     }

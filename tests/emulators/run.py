@@ -61,6 +61,8 @@ AMX = AVX512._replace(s8_u4="avx512vnni/amx", s8_s8="avx512vnni/amx")
 NEON = everywhere("neon")
 DOTPROD = NEON._replace(s8_u4="neon_dotprod", s8_s8="neon_dotprod")
 I8MM = NEON._replace(s8_u4="neon_dotprod/neon_i8mm", s8_s8="neon_dotprod/neon_i8mm")
+SVE = NEON._replace(s8_u4="sve", s8_s8="sve")
+SVE_I8MM = NEON._replace(s8_u4="sve/sve_i8mm", s8_s8="sve/sve_i8mm")
 CPUS = [
     Cpu("x86-64", "bochs", "corei7_sandy_bridge_2600k", SCALAR, what="with scalar"),
     Cpu("x86-64", "bochs", "corei7_haswell_4770", AVX2),
@@ -90,12 +92,22 @@ CPUS = [
     Cpu("x86-64", "bochs", "arrow_lake", AVXVNNI, "avxvnni", "choice"),
     Cpu("aarch64", "qemu", "cortex-a72", NEON, what="with scalar"),
     Cpu("aarch64", "qemu", "neoverse-n1", DOTPROD),
-    Cpu("aarch64", "qemu", "a64fx", NEON),
+    Cpu("aarch64", "qemu", "a64fx", SVE),
     Cpu("aarch64", "qemu", "max,sve=off", I8MM),
-    *(Cpu("aarch64", "qemu", f"max,sve-default-vector-length={length}", I8MM) for length in (16, 32, 48, 64, 128, 256)),
+    *(
+        Cpu("aarch64", "qemu", f"max,sve-default-vector-length={length}", SVE_I8MM)
+        for length in (16, 32, 48, 64, 128, 256)
+    ),
     *(
         Cpu("aarch64", "qemu", "max", chosen, level, "choice")
-        for level, chosen in {"scalar": SCALAR, "neon": NEON, "neon_dotprod": DOTPROD, "neon_i8mm": I8MM}.items()
+        for level, chosen in {
+            "scalar": SCALAR,
+            "neon": NEON,
+            "neon_dotprod": DOTPROD,
+            "neon_i8mm": I8MM,
+            "sve": SVE,
+            "sve_i8mm": SVE_I8MM,
+        }.items()
     ),
 ]
 
