@@ -35,8 +35,9 @@ static inline int code_at(int bits, const uint8_t* codes, int64_t c, int64_t k) 
 }
 
 // What one call computes. Panels are p = 0 .. panels-1, groups g = 0 .. ceil(k / group) - 1, and the last group may be
-// short. Where a group goes on over several blocks, a block lies within that one group: its sum so far (int32 I for S8,
-// float t for F32) travels in `carry`, and scale and offset are applied by the block that closes the group.
+// short. Only a group longer than the kernel's block_k goes on over several blocks, and a block then lies within that
+// one group: its sums so far travel in `carry`, in a form of the kernel's own, and scale and offset are applied by the
+// block that closes the group. The lhs' scales and sums are those of the whole group (or segment) in all of its blocks.
 struct Block {
   int64_t rows;    // 1 .. kMaxRows
   int64_t panels;  // 1 .. NR / 16

@@ -39,9 +39,11 @@ Found found = {};
 
 void find() {
   const char* cap = std::getenv("QMM_MAX_ISA");
-  found.words = read_cpu_words();
-  read_cpu_name(found.cpu_name);
   std::snprintf(found.max_isa, sizeof found.max_isa, "%s", cap == nullptr ? "" : cap);
+  uint64_t wanted = ~uint64_t(0);
+  cap_features(found.max_isa, &wanted);
+  found.words = read_cpu_words((wanted & QMM_CPU_AMX) != 0);
+  read_cpu_name(found.cpu_name);
   found.features = decode_cpu(found.words);
   found.knows_level = cap_features(found.max_isa, &found.features);
 }

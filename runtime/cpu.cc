@@ -33,6 +33,12 @@ constexpr uint32_t kAvxVnni = 1u << 4;                                          
 constexpr uint32_t kAvxVnniInt8 = 1u << 4;                                                          // leaf 7.1 edx
 constexpr uint64_t kYmm = 0x06, kZmm = 0xe6, kTiles = 0x60000;                                      // XCR0
 
+// With palette 1 as kernels configure it: 8 tiles of 1 KiB, of 16 rows of 64 bytes. A hypervisor may hide the palette.
+bool has_amx(const CpuWords& w) {
+  return all(w.leaf7_edx, kAmxTile | kAmxInt8) && all(w.xcr0, kTiles) && w.tiles_eax >> 16 == 1024 &&
+         w.tiles_ebx == (8u << 16 | 64) && (w.tiles_ecx & 0xffff) == 16;
+}
+
 constexpr uint64_t kAsimd = 1u << 1, kAsimdDp = 1u << 20, kSve = 1u << 22;  // hwcap
 constexpr uint64_t kSveI8mm = 1u << 9, kI8mm = 1u << 13;                    // hwcap2
 
@@ -63,7 +69,7 @@ uint64_t bit_if(DWORD feature, uint64_t bit) { return IsProcessorFeaturePresent(
 
 }  // namespace
 
-CpuWords read_cpu_words() {
+CpuWords read_cpu_words([[maybe_unused]] bool ask_for_amx) {
   CpuWords words;
 #if defined(__x86_64__)
   uint32_t eax, ebx, ecx, edx;
@@ -82,7 +88,12 @@ CpuWords read_cpu_words() {
     asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     words.xcr0 = uint64_t(high) << 32 | low;
   }
-  if (all(words.leaf7_edx, kAmxTile | kAmxInt8) && all(words.xcr0, kTiles)) words.amx_permitted = ask_for_tiles();
+  if (__get_cpuid_count(0x1d, 1, &eax, &ebx, &ecx, &edx)) {
+    words.tiles_eax = eax;
+    words.tiles_ebx = ebx;
+    words.tiles_ecx = ecx;
+  }
+  if (has_amx(words)) words.amx_permitted = !ask_for_amx || ask_for_tiles();
 #elif defined(__aarch64__)
   words.hwcap = kAsimd;  // every AArch64 has it
 #if defined(__linux__)
@@ -147,7 +158,7 @@ uint64_t decode_cpu(const CpuWords& w) {
   if (!all(w.leaf7_ebx, kF | kDq | kBw | kVl) || !all(w.xcr0, kZmm)) return features;
   features |= QMM_CPU_AVX512;
   if (all(w.leaf7_ecx, kVnni)) features |= QMM_CPU_AVX512VNNI;
-  if (all(w.leaf7_edx, kAmxTile | kAmxInt8) && all(w.xcr0, kTiles) && w.amx_permitted) features |= QMM_CPU_AMX;
+  if (has_amx(w) && w.amx_permitted) features |= QMM_CPU_AMX;
   return features;
 }
 

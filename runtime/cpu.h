@@ -21,14 +21,17 @@ struct CpuWords {
   uint32_t leaf1_ecx = 0;
   uint32_t leaf7_ebx = 0, leaf7_ecx = 0, leaf7_edx = 0;  // leaf 7, subleaf 0
   uint32_t leaf7_1_eax = 0, leaf7_1_edx = 0;             // leaf 7, subleaf 1
+  uint32_t tiles_eax = 0, tiles_ebx = 0, tiles_ecx = 0;  // leaf 1D, subleaf 1: palette 1 of AMX
   uint64_t xcr0 = 0;                                     // register state that the operating system saves
-  bool amx_permitted = false;                            // this process may use the tile registers
+  bool amx_permitted = false;                            // Linux lets this process use tiles, or was not asked
   // AArch64: the words of Linux's getauxval, which other systems' answers are translated to
   uint64_t hwcap = 0, hwcap2 = 0;
 };
 
-// Reads the words of this CPU. On Linux it asks for the permission to use AMX, where the CPU has it.
-CpuWords read_cpu_words();
+// Reads the words of this CPU. Where it has AMX, Linux is asked for the permission to use it, which is for good and for
+// all threads and children: a signal stack must then have room for the tiles. So it is not asked where AMX is not
+// wanted.
+CpuWords read_cpu_words(bool ask_for_amx = true);
 
 // Decodes them to QMM_CPU_* bits. A feature whose registers the operating system does not save does not count.
 uint64_t decode_cpu(const CpuWords& words);

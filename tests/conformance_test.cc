@@ -143,7 +143,9 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Conformance, testing::ValuesIn(kernels().begin
 // Around the edges of tiles and panels, of lines and groups: all M with all N at a few K; then all K and groups.
 TEST_P(Conformance, OddRowsAndColumns) {
   std::vector<Shape> shapes;
-  const Shape depths[] = {{0, 0, 1, 1}, {0, 0, 7, 7}, {0, 0, 40, 16}, {0, 0, 37, 8}, {0, 0, 131, 64}};
+  const Shape depths[] = {
+      {0, 0, 1, 1},    {0, 0, 7, 7},   {0, 0, 40, 16}, {0, 0, 37, 8},
+      {0, 0, 131, 64}, {0, 0, 64, 32}, {0, 0, 96, 24}};  // 7, prime to the widths: every N meets all
   for (const int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 17, 31, 33})
     for (const int64_t n : {1, 2, 3, 5, 7, 15, 16, 17, 31, 33, 47, 49, 63, 64, 65, 79, 80, 95, 127, 129}) {
       const Shape& depth = depths[shapes.size() % std::size(depths)];
@@ -170,14 +172,15 @@ TEST_P(Conformance, ManyRows) {
   check_in_turn({{127, 17, 24, 8}, {128, 16, 19, 19}, {129, 33, 16, 16}, {257, 3, 40, 24}}, {}, 3);
 }
 
-// K is cut into blocks of 256 or 1024: of whole groups, or of parts of one.
+// K is cut into blocks of 128 to 1024: of whole groups, or of parts of one.
 TEST_P(Conformance, LongRows) {
   std::vector<Shape> shapes;
   for (const int64_t k : {255, 256, 257, 511, 513, 1023, 1024, 1025, 1031, 2049, 3001})
     for (const int64_t group : {8, 128, 136, 248, 256, 264, 512, 520, 1000, 1024, 1032, 2048, 0})
       if (group <= k) shapes.push_back({shapes.size() % 2 == 0 ? 1 : 3, 19, k, group == 0 ? k : group});
   check_in_turn(shapes, {}, 1);
-  check_in_turn({{5, 64, 1024, 8}}, {}, 3);  // the most scales that a block has, of the widest tile
+  check_in_turn({{45, 35, 1040, 1040}}, {}, 2);  // whole tiles of every kernel, suspended
+  check_in_turn({{5, 64, 1024, 8}}, {}, 3);      // the most scales that a block has, of the widest tile
 }
 
 // Groups longer than 16384 are summed in segments, in which the largest products just fit.
@@ -507,6 +510,7 @@ TEST(Table, RowsFitTheInterface) {
     EXPECT_EQ(8 % kernel.kr, 0) << kernel.name;  // K is padded to a multiple of 8
     EXPECT_LE(kernel.block_k, kMaxBlock) << kernel.name;
     EXPECT_EQ(kMaxSegment % kernel.block_k, 0) << kernel.name;
+    EXPECT_GE(kernel.block_k, 64) << kernel.name;  // shorter groups are never split: some kernels rely on it
     EXPECT_NE(kernel.run, nullptr) << kernel.name;
   }
 }
@@ -587,6 +591,11 @@ TEST(Choose, Vnni) {
   EXPECT_EQ(name(kAvx512Vnni | kAvxVnni, Lhs::S8, 4, 12), "qmm_f32_s8_u4_4x64x8_avx512vnni");
   EXPECT_EQ(name(kAvx512Vnni | kAvxVnni, Lhs::S8, 4, 13), "qmm_f32_s8_u4_12x32x8_avx512vnni");
   EXPECT_EQ(name(kAvx512Vnni, Lhs::F32, 4, 1), "qmm_f32_f32_u4_1x64x8_avx512");
+  EXPECT_EQ(name(kAvx512, Lhs::S8, 8, 2), "qmm_f32_s8_s8_1x64x8_avx512");
+  EXPECT_EQ(name(kAvx512, Lhs::S8, 8, 3), "qmm_f32_s8_s8_12x32x8_avx512");
+  EXPECT_EQ(name(kAvx512Vnni | QMM_CPU_AMX, Lhs::S8, 4, 15), "qmm_f32_s8_u4_12x32x8_avx512vnni");
+  EXPECT_EQ(name(kAvx512Vnni | QMM_CPU_AMX, Lhs::S8, 4, 16), "qmm_f32_s8_u4_32x32x8_amx");
+  EXPECT_EQ(name(kAvx512Vnni | QMM_CPU_AMX, Lhs::S8, 8, 16), "qmm_f32_s8_s8_32x32x8_amx");
   // The bits of a matrix unit without the registers of the ISA around it choose nothing.
   EXPECT_EQ(name(QMM_CPU_AVX2 | QMM_CPU_AMX, Lhs::S8, 4, 128), "qmm_f32_s8_u4_4x16x8_avx2");
 }

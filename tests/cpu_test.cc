@@ -22,17 +22,21 @@ constexpr uint64_t kNeon = QMM_CPU_NEON, kDotprod = QMM_CPU_NEON_DOTPROD, kI8mm 
 // XCR0 as operating systems set it: x87, SSE and AVX state; with AVX-512's; with PKRU and AMX.
 constexpr uint64_t kXcr0Avx = 0x07, kXcr0Avx512 = 0xe7, kXcr0Amx = 0x602e7;
 
-// The words as these CPUs report them: leaf 1 ECX; leaf 7 EBX, ECX, EDX; leaf 7.1 EAX, EDX; XCR0; permission.
-constexpr CpuWords kNehalem = {0x009ce3bd, 0x00000000, 0x00000000, 0, 0x00000000, 0, 0};
-constexpr CpuWords kIvyBridge = {0x7fbae3ff, 0x00000281, 0x00000000, 0, 0x00000000, 0, kXcr0Avx};
-constexpr CpuWords kHaswell = {0x7ffafbff, 0x000027ab, 0x00000000, 0, 0x00000000, 0, kXcr0Avx};
-constexpr CpuWords kZen3 = {0x7ed8320b, 0x219c97a9, 0x0040068c, 0, 0x00000000, 0, kXcr0Avx | 0x200};
-constexpr CpuWords kSkylakeX = {0x7ffefbff, 0xd39ffffb, 0x00000008, 0, 0x00000000, 0, kXcr0Avx512 | 0x200};
-constexpr CpuWords kCascadeLake = {0x7ffefbff, 0xd39ffffb, 0x00000808, 0, 0x00000000, 0, kXcr0Avx512 | 0x200};
-constexpr CpuWords kIceLake = {0x7ffafbbf, 0xf2bf27ef, 0x40405f4e, 0, 0x00000000, 0, kXcr0Avx512 | 0x200};
-constexpr CpuWords kSapphireRapids = {0x7ffefbff, 0xf3bfb7ef, 0xfb417ffe, 0xffdd4432, 0x00001c30, 0, kXcr0Amx, true};
-constexpr CpuWords kAlderLake = {0x7ffafbff, 0x239c27eb, 0x98c027ac, 0xfc1cc410, 0x00400810, 0, kXcr0Avx | 0x200};
-constexpr CpuWords kArrowLake = {0x7ffafbff, 0x239c27eb, 0x98c027ac, 0xfc1cc410, 0x00400810, 0x10, kXcr0Avx | 0x200};
+// The words as these CPUs report them: leaf 1 ECX; leaf 7 EBX, ECX, EDX; leaf 7.1 EAX, EDX; the palette
+// of tiles; XCR0; permission.
+constexpr CpuWords kNehalem = {0x009ce3bd, 0x00000000, 0x00000000, 0, 0x00000000, 0, 0, 0, 0, 0};
+constexpr CpuWords kIvyBridge = {0x7fbae3ff, 0x00000281, 0x00000000, 0, 0x00000000, 0, 0, 0, 0, kXcr0Avx};
+constexpr CpuWords kHaswell = {0x7ffafbff, 0x000027ab, 0x00000000, 0, 0x00000000, 0, 0, 0, 0, kXcr0Avx};
+constexpr CpuWords kZen3 = {0x7ed8320b, 0x219c97a9, 0x0040068c, 0, 0x00000000, 0, 0, 0, 0, kXcr0Avx | 0x200};
+constexpr CpuWords kSkylakeX = {0x7ffefbff, 0xd39ffffb, 0x00000008, 0, 0x00000000, 0, 0, 0, 0, kXcr0Avx512 | 0x200};
+constexpr CpuWords kCascadeLake = {0x7ffefbff, 0xd39ffffb, 0x00000808, 0, 0x00000000, 0, 0, 0, 0, kXcr0Avx512 | 0x200};
+constexpr CpuWords kIceLake = {0x7ffafbbf, 0xf2bf27ef, 0x40405f4e, 0, 0x00000000, 0, 0, 0, 0, kXcr0Avx512 | 0x200};
+constexpr CpuWords kSapphireRapids = {0x7ffefbff, 0xf3bfb7ef, 0xfb417ffe, 0xffdd4432, 0x00001c30, 0,
+                                      0x04002000, 0x00080040, 0x10,       kXcr0Amx,   true};
+constexpr CpuWords kAlderLake = {0x7ffafbff, 0x239c27eb, 0x98c027ac, 0xfc1cc410, 0x00400810,
+                                 0,          0,          0,          0,          kXcr0Avx | 0x200};
+constexpr CpuWords kArrowLake = {0x7ffafbff, 0x239c27eb, 0x98c027ac, 0xfc1cc410, 0x00400810,
+                                 0x10,       0,          0,          0,          kXcr0Avx | 0x200};
 
 // HWCAP and HWCAP2, as Linux reports them for these cores.
 constexpr CpuWords arm(uint64_t hwcap, uint64_t hwcap2) {
@@ -84,6 +88,11 @@ TEST(DecodeCpu, CountsOnlyWhatTheOperatingSystemSaves) {
   words = kSapphireRapids;
   words.amx_permitted = false;
   EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni);
+  for (uint32_t CpuWords::* part : {&CpuWords::tiles_eax, &CpuWords::tiles_ebx, &CpuWords::tiles_ecx}) {
+    words = kSapphireRapids;
+    words.*part = 0;  // a hypervisor that hides the palette
+    EXPECT_EQ(decode_cpu(words), kAvx2 | kAvxVnni | kAvx512 | kAvx512Vnni);
+  }
   words = kSapphireRapids;
   words.leaf1_ecx &= ~(1u << 27);  // no OSXSAVE: XCR0 means nothing
   EXPECT_EQ(decode_cpu(words), 0u);

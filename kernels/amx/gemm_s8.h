@@ -149,8 +149,9 @@ QMM_NOINLINE void end_group(const Block& b, int64_t group, int64_t row, int64_t 
   float* acc = b.acc + row * P * kPanel;
   for (int64_t i = 0; i < rows; ++i) {
     const Float scale = broadcast_f32(lhs_scale);
-    const Float lhs_min = mul_f32(set1_f32(static_cast<float>(*lhs_sum)), scale);
-    const Int split = split_sums(set1(-*lhs_sum));
+    const Int lhs_sums = set1(*lhs_sum);
+    const Float lhs_min = mul_f32(to_float(lhs_sums), scale);
+    const Int split = split_sums(sub(zero(), lhs_sums));
     unroll<P>([&](auto p) QMM_FLAT {
       Int sum = load(sums + p * kPanel);
       if constexpr (O == Offset::Zeros && Bits == 8) add_products_s16(sum, zeros[p], split);

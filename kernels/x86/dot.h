@@ -21,6 +21,8 @@ template <Codes C>
 QMM_INLINE void multiply(Int& sum, Int codes, Int a) {
 #if defined(__AVXVNNI__)
   if constexpr (C == Codes::S8Signed) return dot_signed(sum, codes, a);
+#else
+  static_assert(C != Codes::S8Signed);
 #endif
   dot(sum, codes, a);
 }

@@ -6,9 +6,10 @@
 // Tile of 1 row x C vectors of columns: a column's t is one chain of FMAs, and 4 chains, with those of the next panels
 // that run ahead, fill the two FMA ports' latency.
 //   t[C]     float sums     lanes[C]  two k of a vector's columns     x  one k of the row, in every lane
-// A vector of weights takes AND, OR, SUB and an FMA, and a shift every other time; AVX-512 has AND and OR in one. AVX2:
-// 4/3 cycles on three vector ports, 6 MAC/cycle; with them come 2 loads, so that four ports and two loads a cycle (Zen
-// 3) reach 8 MAC/cycle at most. AVX-512: 7/4 cycles on two ports, 9 MAC/cycle.
+// A vector of weights takes AND, OR, SUB and an FMA, and a quarter of a shift; AVX-512 has AND and OR in one. AVX2, 11
+// registers and the rest in memory: 17/12 cycles on three vector ports, 5.6 MAC/cycle; with them come 2 loads, so that
+// four ports and two loads a cycle (Zen 3) reach 8 MAC/cycle at most. AVX-512: 13/8 cycles on two ports, 9.8 MAC/cycle.
+// Signed codes take half an XOR more.
 #pragma once
 
 #include "decode_f32.h"

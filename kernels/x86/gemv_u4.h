@@ -9,6 +9,7 @@
 //   sums            int32 sums of the group (memory)  b[kVectors]  16 columns x 4 k, from the line by mask and shift
 // AVX2: 32 bytes take 2 vpand, 1 vpsrlw and, a row, 2 vpmaddubsw and 2 vpaddw; with the ends of chains one row reads 13
 // bytes/cycle on three vector ports, above what one core reads from memory, and four rows multiply at 38 MAC/cycle.
+// AVX-512: half as many instructions on two ports, 17 bytes/cycle and 50 MAC/cycle.
 #pragma once
 
 #include "sides.h"

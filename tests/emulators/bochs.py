@@ -30,13 +30,17 @@ bochscpu = importlib.import_module("bochscpu")
 for module in ("_bochscpu", "cpu", "memory"):
     importlib.import_module(f"bochscpu.{module}")
 
-AMX_CPUID = {(7, 0): 1 << 24 | 1 << 25}  # AMX-TILE, AMX-INT8
+AMX_CPUID = {
+    (0, None): (0x1D, 0, 0, 0),  # the last leaf
+    (7, 0): (0, 0, 0, 1 << 24 | 1 << 25),  # AMX-TILE, AMX-INT8
+    (0x1D, 1): (1024 << 16 | 8192, 8 << 16 | 64, 16, 0),  # the palette: 8 tiles of 16 rows of 64 bytes
+}
 
 
 class Model(NamedTuple):
     number: int  # in Bochs
     xcr0: int  # the register state that an operating system would enable
-    cpuid: dict = {}  # by leaf and subleaf, bits of edx that Bochs does not tell  # noqa: RUF012
+    cpuid: dict = {}  # by leaf and subleaf, bits of eax to edx that Bochs does not tell  # noqa: RUF012
 
 
 SSE, AVX, AVX512, TILES = 0x3, 0x7, 0xE7, 0x60000
@@ -46,7 +50,7 @@ MODELS = {
     "corei7_skylake_x": Model(26, AVX512),
     "tigerlake": Model(29, AVX512),
     "sapphire_rapids": Model(30, AVX512),
-    "arrow_lake": Model(31, AVX, {(7, 1): 1 << 4}),  # AVX-VNNI-INT8, which the core executes
+    "arrow_lake": Model(31, AVX, {(7, 1): (0, 0, 0, 1 << 4)}),  # AVX-VNNI-INT8, which the core executes
 }
 
 MEMORY = 64 << 20
@@ -254,10 +258,14 @@ class Machine:
     def on_cpuid(self):
         """Runs the instruction in the stub, and adds to what it tells."""
         after = self.cpu.rip
-        bits = self.cpuid.get((self.cpu.rax & 0xFFFFFFFF, self.cpu.rcx & 0xFFFFFFFF), 0)
+        leaf = self.cpu.rax & 0xFFFFFFFF
+        eax, ebx, ecx, edx = self.cpuid.get((leaf, self.cpu.rcx & 0xFFFFFFFF), self.cpuid.get((leaf, None), (0,) * 4))
 
         def finish():
-            self.cpu.rdx |= bits
+            self.cpu.rax |= eax
+            self.cpu.rbx |= ebx
+            self.cpu.rcx |= ecx
+            self.cpu.rdx |= edx
             self.cpu.rip = after
 
         self.traps[CPUID_STUB + len(CPUID + UD2)] = finish
