@@ -96,7 +96,8 @@ def find_functions(program: str, pattern: str) -> list[tuple[int, int]]:
 def count_aarch64(program: str, pattern: str, model: str) -> Counts:
     """Has qemu write each instruction of the kernels that it executes, and the begin of each dump."""
     dump = find_functions(program, r"^qmm::.*\bdump\(")[0][0]
-    kernels = find_functions(program, r"^(\w+ )?qmm::(neon|sve|qmm_f32_)")
+    # Of the same namespaces, but before the kernels, runs the quantizer.
+    kernels = find_functions(program, r"^(\w+ )?qmm::(?!.*quantize)(neon|sve|qmm_f32_)")
     ranges = ",".join(f"{address:#x}+{size:#x}" for address, size in [*kernels, (dump, 4)])
     counts: Counts = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -59,12 +59,6 @@ EMULATED = (
     Emulated("x86-64", ("--cpu", "arrow_lake"), ("avxvnniint8",)),
     Emulated("x86-64", ("--cpu", "sapphire_rapids", "--amx"), ("amx",)),
     Emulated("aarch64", ("--aarch64", "--cpu", "max"), ("neon", "neon_dotprod", "neon_i8mm")),
-    *(
-        Emulated(
-            "aarch64", ("--aarch64", "--cpu", f"max,sve-default-vector-length={n}"), ("sve", "sve_i8mm"), sve_bytes=n
-        )
-        for n in (16, 32)
-    ),
 )
 
 
