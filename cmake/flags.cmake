@@ -24,7 +24,7 @@ function(qmm_add_kernels target)
   set(isas scalar)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND isas avx2 avxvnni avxvnniint8 avx512 avx512vnni amx)
-  else()
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64|ARM64")
     list(APPEND isas neon neon_dotprod neon_i8mm sve sve_i8mm)
   endif()
   set(scalar_flags "")
@@ -41,13 +41,13 @@ function(qmm_add_kernels target)
   # Before it allocates registers, GCC moves the loads of unrolled steps together until sums spill.
   set(neon_flags $<$<CXX_COMPILER_ID:GNU>:-fno-schedule-insns>)
   set(neon_dotprod_flags -march=armv8.2-a+dotprod ${neon_flags})
-  set(neon_i8mm_flags -march=armv8.2-a+dotprod+i8mm ${neon_flags})
+  set(neon_i8mm_flags -march=armv8.2-a+i8mm ${neon_flags})
   set(sve_flags -march=armv8.2-a+sve ${neon_flags})
   set(sve_i8mm_flags -march=armv8.2-a+sve+i8mm ${neon_flags})
   foreach(isa ${isas})
     if(QMM_SANITIZE AND NOT isa STREQUAL scalar)
-      # Compilers take minutes to instrument one of them. The tests keep all that kernels read and write between guard
-      # pages instead. Fuzzers run the scalar ones.
+      # Compilers take minutes to instrument one of them. What callers pass lies between guard pages in the tests; an
+      # overrun from one array of a call's scratch to the next shows in wrong results alone. Fuzzers run the scalar ones.
       list(APPEND ${isa}_flags -fno-sanitize=all $<$<BOOL:${QMM_BUILD_FUZZERS}>:-O0>)
     endif()
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/${isa}/*.cc)

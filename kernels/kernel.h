@@ -55,7 +55,8 @@ struct Block {
 
   // The panels: each array starts at the first k or group of the block; panels are panel_stride bytes apart.
   const uint8_t* codes;
-  const uint8_t* scales;   // [groups][16]
+  const uint8_t* scales;  // [groups][16]
+  // 4-bit zeros are 0..16: of others, which a damaged file may hold, each kernel makes what it will.
   const uint8_t* offsets;  // [groups][16], int8 zeros or mins of the scales' type; unused when symmetric
   int64_t panel_stride;
   Scale scale;

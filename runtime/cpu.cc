@@ -126,7 +126,7 @@ void read_cpu_name(char (&name)[64]) {
   while (end > begin && text[end - 1] == ' ') --end;
   std::memcpy(name, text + begin, end - begin);
   name[end - begin] = '\0';
-#elif defined(__linux__)
+#elif defined(__aarch64__) && defined(__linux__)
   constexpr uint64_t kCpuid = 1u << 11;  // of hwcap: the kernel answers, for the core that this thread runs on
   uint64_t midr = 0;
   if ((getauxval(AT_HWCAP) & kCpuid) == 0) return;

@@ -63,7 +63,7 @@ MACHINES = {
         forbidden={
             "neon": r"[su]dot\b|mmla\b|\bz\d",
             "neon_dotprod": r"mmla\b|\bz\d",
-            "neon_i8mm": r"\bz\d",
+            "neon_i8mm": r"[su]dot\b|\bz\d",
             "sve": r"mmla\b|dot\s+v",
             "sve_i8mm": r"(?:mmla|dot)\s+v",
         },
@@ -195,7 +195,7 @@ def find_hot_loops(loops: list[Loop], main: str) -> list[list[Block]]:
 
 
 def find_spills(machine: Machine, stack: str, block: Block) -> list[Instruction]:
-    """Returns the vector instructions that spill in a block of a hot loop: those with an operand on the stack.
+    """Returns the instructions that spill in a block of a hot loop: those with a vector on the stack.
 
     Where multiplies of several widths meet, the wider ones end chains of the narrowest, each in a sum of the group,
     which may well live in memory: a place on the stack for each of them, loaded once and stored once, is no spill."""

@@ -3,7 +3,7 @@
 // Products by SDOT, of four k of a column in each lane with four k of a row, for all of R rows and P panels.
 //   d[P][R][4]  int32 sums of 16 columns     a[R]  16 k of a row     w  four k, and the next four, of 4 columns
 // 4 x 16 sums in 16 registers hide SDOT's latency of 3, 1 from sum to sum, behind the four pipes of Neoverse V1 and V2
-// (Arm's Software Optimization Guides).
+// (LLVM 19's models).
 #pragma once
 
 #include "../neon/s8.h"
