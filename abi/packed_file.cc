@@ -40,16 +40,14 @@ std::atomic<int32_t> verifies{0};
 qmm_status verify(const char* path, const char* data, size_t size) {
   for (size_t at = kHeader; at < size;) {
     auto rhs = qmm::sized<qmm_rhs>();
-    size_t packed_size = 0;
     qmm_status status = qmm_rhs_open(data + at, size - at, &rhs);
     if (status == QMM_OK) status = qmm_rhs_verify(&rhs);
-    if (status == QMM_OK) status = qmm_packed_size(&rhs.desc, &packed_size);
     if (status != QMM_OK) {
       char reason[256];
       std::snprintf(reason, sizeof reason, "%s", qmm_last_error());
       return fail(status, "%s: %s, at byte %zu: %s", kFunction, path, at, reason);
     }
-    at += (packed_size + kAlignment - 1) / kAlignment * kAlignment;
+    at += (rhs.packed_size + kAlignment - 1) / kAlignment * kAlignment;
   }
   return QMM_OK;
 }

@@ -45,8 +45,7 @@ struct DenseOperands : mlir::PassWrapper<DenseOperands, mlir::OperationPass<mlir
       if (function.getName().ends_with(kWrapper)) continue;  // which passes on what it gets
       function.walk([&](mlir::func::CallOp call) {
         llvm::StringRef name = call.getCallee();
-        if (!name.starts_with("qmm_")) return;
-        name.consume_back(kWrapper);
+        if (!name.starts_with("qmm_") || !name.consume_back(kWrapper)) return;
         auto entry = symbols.lookup<mlir::func::FuncOp>(name);
         if (!entry) return;
         for (const auto [operand, type] : llvm::zip(call->getOpOperands(), entry.getArgumentTypes())) {

@@ -106,7 +106,8 @@ LogicalResult unknown_name(Operation* operation, StringRef name) {
     SmallVector<StringRef> names = {op.callee, op.name};
     names.append(op.names.begin(), op.names.end());
     for (const StringRef known : names)
-      if (nearest.empty() || name.edit_distance(known) < name.edit_distance(nearest)) nearest = known;
+      if (!known.empty() && (nearest.empty() || name.edit_distance(known) < name.edit_distance(nearest)))
+        nearest = known;
   }
   return operation->emitError() << name << " is none of libqmm's ops; did you mean " << nearest << "?";
 }
@@ -498,7 +499,12 @@ FailureOr<Statement> simplify(const Statement& statement, OpBuilder& builder) {
   const std::optional<int64_t> k =
       is_constant ? known_k(statement.given[0], literals["codes"].shape[1], bits, group) : std::nullopt;
   if (k) {
-    const int64_t n = literals["codes"].shape[0];
+    const int64_t n = literals["codes"].shape[0], groups = (*k + group - 1) / group;
+    for (const auto& [name, literal] : literals)  // whose shape the rules left open where x is of unknown k
+      if (name != "codes" && ShapedType::getNumElements(literal.shape) != n * groups)
+        return statement.error() << StringRef(name) << " have " << ShapedType::getNumElements(literal.shape)
+                                 << " elements; for [" << n << ", " << *k << "] in groups of " << group
+                                 << " they must have " << n * groups;
     Weights weights = is_grouped ? canonical(literals, bits, arguments["scales"].second.dtype)
                                  : group_quant::of_constants(std::move(literals["codes"]), literals["scales"],
                                                              literals["zps"], bits, is_signed);
@@ -856,6 +862,9 @@ FailureOr<Statement> read_untyped(Operation* operation, const Op& op, mlir::Attr
     } else {
       given.kind = Given::kInteger;
       given.integer = integers.at(argument.name);
+      if (!given.integer.known())  // the number that stands for an extent that is not known
+        return statement.error() << StringRef(argument.name) << " is " << integers.at(argument.name)
+                                 << " in the descriptor";
       if (argument.kind == Argument::kChoice) {
         const auto choice =
             llvm::find_if(argument.choices, [&](const auto& pair) { return given.integer == pair.second; });

@@ -30,11 +30,14 @@ std::optional<Literal> read_literal(mlir::Value value) {
   const auto type = read_tensor_type(value.getType()).builtin;
   const auto attribute = llvm::dyn_cast_or_null<mlir::ElementsAttr>(op->getAttr("value"));
   if (!type || !type.hasStaticShape() || !attribute || attribute.getNumElements() != type.getNumElements() ||
+      !attribute.getElementType().isIntOrFloat() ||
+      attribute.getElementType().getIntOrFloatBitWidth() != type.getElementTypeBitWidth() ||
+      llvm::isa<mlir::FloatType>(attribute.getElementType()) != llvm::isa<mlir::FloatType>(type.getElementType()) ||
       type.getElementTypeBitWidth() % 8 != 0)
     return std::nullopt;
   Literal literal = {type.getShape(), type.getElementType(), {}};
   const size_t size = static_cast<size_t>(type.getNumElements()) * type.getElementTypeBitWidth() / 8;
-  if (const auto dense = llvm::dyn_cast<mlir::DenseElementsAttr>(attribute)) {
+  if (const auto dense = llvm::dyn_cast<mlir::DenseIntOrFPElementsAttr>(attribute)) {
     const llvm::ArrayRef<char> raw = dense.getRawData();
     while (literal.bytes.size() < size) literal.bytes.insert(literal.bytes.end(), raw.begin(), raw.end());  // or splat
   } else if (const auto resource = llvm::dyn_cast<mlir::DenseResourceElementsAttr>(attribute)) {

@@ -149,8 +149,8 @@ def _simplify(op: Op, operands: dict[str, Value], operation: Operation, blobs: B
     is_constant = all(tensor is not None for tensor in constants.values())
     if op.requires_of_packed:
         if is_constant:
-            open_packed(op, constants["packed"], list(known.values()))
-            operands = {**operands, "packed": blobs.value(constants["packed"], operation)}
+            packed_size = open_packed(op, constants["packed"], list(known.values())).packed_size
+            operands = {**operands, "packed": blobs.value(constants["packed"][:packed_size], operation)}
         return op, operands
 
     lhs = operands["lhs"] if op is _GROUPED else torch_dialect.constant_str("f32")

@@ -40,6 +40,7 @@ from torch_mlir.ir import (
 from torch_mlir.passmanager import PassManager
 
 from .. import Weights, pack
+from .types import VTensor
 
 _MARK = b"libqmm packed 1\n"
 _ALIGNMENT = 64
@@ -80,14 +81,27 @@ class Literals(FxImporterHooks):
 def read_constant(value: Value) -> torch.Tensor | None:
     """Returns the tensor, if it is a literal of the module, or computed of such by ops that PyTorch can run."""
     try:
-        constant = _evaluate(value)
+        constant, dtype = _evaluate(value, {}), _DTYPES[_element(value)]
     except (LookupError, AttributeError, RuntimeError, TypeError):  # the last three where PyTorch has no such op
         return None
-    return constant if isinstance(constant, torch.Tensor) else None
+    type = VTensor.parse(value.type)
+    if not isinstance(constant, torch.Tensor) or type is None or constant.dtype != dtype:
+        return None
+    if constant.dim() != len(type.shape) or any(
+        extent not in (None, known) for extent, known in zip(type.shape, constant.shape, strict=True)
+    ):
+        return None
+    return constant.contiguous()
 
 
-def _evaluate(value: Value):
+def _evaluate(value: Value, known: dict[Value, object]):
     """Returns what is known of a value: a tensor, a number, a list of such. LookupError where it is not known."""
+    if value not in known:
+        known[value] = _evaluate_once(value, known)
+    return known[value]
+
+
+def _evaluate_once(value: Value, known: dict[Value, object]):
     if isinstance(value.owner, Block):
         raise LookupError("an argument")
     operation = value.owner.operation
@@ -99,11 +113,11 @@ def _evaluate(value: Value):
         case ["torch", "constant", _]:
             return operation.attributes["value"].value
         case ["torch", "prim", "ListConstruct"]:
-            return [_evaluate(operand) for operand in operation.operands]
+            return [_evaluate(operand, known) for operand in operation.operands]
         case ["torch", "aten", name, *overload] if len(operation.results) == 1:
             op = getattr(getattr(torch.ops.aten, name), *overload or ["default"])
             if torch.Tag.nondeterministic_seeded not in op.tags:
-                return op(*(_evaluate(operand) for operand in operation.operands))
+                return op(*(_evaluate(operand, known) for operand in operation.operands))
     raise LookupError(operation.name)
 
 
@@ -117,8 +131,13 @@ def _elements(literal: Operation) -> torch.Tensor:
         data = bytes.fromhex(re.search(r': "0x([0-9A-Fa-f]*)"', alone.operation.get_asm())[1][8:])
     else:
         data = np.array(DenseElementsAttr(_readable(attribute))).tobytes()
-    dtype = _DTYPES[re.search(r"(\w+)>$", str(result.type))[1]]  # the literal itself may lack a sign
+    dtype = _DTYPES[_element(result)]  # the literal itself may lack a sign
     return torch.from_numpy(np.frombuffer(bytearray(data), np.uint8)).view(dtype).reshape(attribute.type.shape)
+
+
+def _element(value: Value) -> str:
+    """The element type of a tensor, as torch-mlir spells it."""
+    return re.search(r"(\w+)>$", str(value.type))[1]
 
 
 def _readable(attribute: Attribute) -> Attribute:
