@@ -101,6 +101,45 @@ def test_weights_computed_of_constants_are_packed(tmp_path):
     assert place % 64 == 0
 
 
+def test_packed_weights_among_other_bytes(tmp_path):
+    """A column of a matrix, with zeros after the weights, which are cut to their size."""
+    packed = libqmm.pack(weights_of())
+    padded = np.zeros(len(packed) + 64, np.uint8)
+    padded[: len(packed)] = packed
+
+    class Column(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.columns = nn.Buffer(torch.from_numpy(np.stack([padded, padded], 1)))
+
+        def forward(self, x):
+            return quantized.matmul.packed(x, self.columns[:, 1], N)
+
+    model, x = Column(), x_of(3, K)
+    libqmm.mlir.compile(torch.export.export(model, (x,)), tmp_path / "model.so")
+    (got,) = Compiled(tmp_path / "model.so").forward([F32_2D], x)
+    assert torch.equal(got, quantized.matmul.packed(x, torch.from_numpy(packed), N))
+
+
+def test_long_chains_of_constants_are_computed_once(tmp_path):
+    class Chain(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.codes = nn.Buffer(torch.from_numpy(weights_of().codes))
+            self.scales = nn.Buffer(torch.ones(N, 3))
+
+        def forward(self, x):
+            scales = self.scales
+            for _ in range(64):  # twice as much each time, if values that are used twice were computed twice
+                scales = scales * scales
+            return quantized.matmul.grouped(x, self.codes, scales, None, 4, 32)
+
+    model, x = Chain(), x_of(3, K)
+    libqmm.mlir.compile(torch.export.export(model, (x,)), tmp_path / "model.so")
+    (got,) = Compiled(tmp_path / "model.so").forward([F32_2D], x)
+    assert torch.equal(got, model(x))
+
+
 def test_random_weights_are_none_of_the_program(tmp_path):
     class Random(nn.Module):
         def forward(self, x, codes):
