@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "tensors.h"
 
@@ -51,7 +52,11 @@ std::vector<char> bytes_of(const std::vector<float>& values) {
 
 // [n, groups, 1] as f32 [n, groups].
 Value floats(OpBuilder& builder, mlir::Location at, Value value) {
-  const auto type = llvm::cast<RankedTensorType>(value.getType());
+  auto type = llvm::cast<RankedTensorType>(value.getType());
+  if (type.isDynamicDim(2)) {
+    type = RankedTensorType::get({type.getDimSize(0), type.getDimSize(1), 1}, type.getElementType());
+    value = builder.create<mlir::tensor::CastOp>(at, type, value);
+  }
   const auto matrix = RankedTensorType::get(type.getShape().drop_back(), type.getElementType());
   value = builder.create<mlir::tensor::CollapseShapeOp>(at, matrix, value,
                                                         llvm::ArrayRef<mlir::ReassociationIndices>{{0}, {1, 2}});
@@ -81,6 +86,23 @@ Weights of_constants(Literal codes, const Literal& scales, const Literal& zps, i
   return weights;
 }
 
+namespace {
+
+// What is computed of both reads zps at the places of scales. The rules compare what is known of their shapes.
+void assert_same_shape(OpBuilder& builder, mlir::Location at, Value scales, Value zps) {
+  const auto of_scales = llvm::cast<RankedTensorType>(scales.getType());
+  const auto of_zps = llvm::cast<RankedTensorType>(zps.getType());
+  for (unsigned i = 0; i < 2; ++i) {
+    if (!of_scales.isDynamicDim(i) && !of_zps.isDynamicDim(i)) continue;
+    const Value a = builder.create<mlir::tensor::DimOp>(at, scales, i);
+    const Value b = builder.create<mlir::tensor::DimOp>(at, zps, i);
+    const Value same = builder.create<mlir::arith::CmpIOp>(at, mlir::arith::CmpIPredicate::eq, a, b);
+    builder.create<mlir::cf::AssertOp>(at, same, "quant.matmul_rhs_group_quant: scales and zps must have one shape");
+  }
+}
+
+}  // namespace
+
 Values of_values(OpBuilder& builder, mlir::Location at, Value codes, Value scales, Value zps,
                  const std::optional<Literal>& constant_zps, int64_t bits, bool is_signed) {
   const Flip flip = flip_of(bits, is_signed);
@@ -101,13 +123,15 @@ Values of_values(OpBuilder& builder, mlir::Location at, Value codes, Value scale
       return values;
     }
   }
-  values.mins = map(builder, at, {values.scales, floats(builder, at, zps)}, builder.getF32Type(),
-                    [&](OpBuilder& body, mlir::ValueRange in) -> Value {
-                      const Value moved = body.create<mlir::arith::ConstantOp>(
-                          at, body.getF32FloatAttr(static_cast<float>(flip.moved)));
-                      const Value zero = body.create<mlir::arith::SubFOp>(at, moved, in[1]);
-                      return body.create<mlir::arith::MulFOp>(at, in[0], zero);
-                    });
+  const Value points = floats(builder, at, zps);
+  assert_same_shape(builder, at, values.scales, points);
+  values.mins = map(
+      builder, at, {values.scales, points}, builder.getF32Type(), [&](OpBuilder& body, mlir::ValueRange in) -> Value {
+        const Value moved =
+            body.create<mlir::arith::ConstantOp>(at, body.getF32FloatAttr(static_cast<float>(flip.moved)));
+        const Value zero = body.create<mlir::arith::SubFOp>(at, moved, in[1]);
+        return body.create<mlir::arith::MulFOp>(at, in[0], zero);
+      });
   return values;
 }
 

@@ -25,6 +25,7 @@
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -1001,9 +1002,9 @@ struct LowerOps : mlir::PassWrapper<LowerOps, mlir::OperationPass<mlir::ModuleOp
     return "Replace quantized ops in torch.operator, linalg.generic and stablehlo.custom_call by calls of libqmm";
   }
   void getDependentDialects(mlir::DialectRegistry& registry) const override {
-    registry.insert<mlir::arith::ArithDialect, mlir::bufferization::BufferizationDialect, mlir::func::FuncDialect,
-                    mlir::linalg::LinalgDialect, mlir::LLVM::LLVMDialect, mlir::memref::MemRefDialect,
-                    mlir::tensor::TensorDialect>();
+    registry.insert<mlir::arith::ArithDialect, mlir::bufferization::BufferizationDialect, mlir::cf::ControlFlowDialect,
+                    mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::LLVM::LLVMDialect,
+                    mlir::memref::MemRefDialect, mlir::tensor::TensorDialect>();
   }
 
   void runOnOperation() override {

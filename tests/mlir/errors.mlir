@@ -545,3 +545,14 @@ func.func @untyped_operands(%a: tensor<3x64xf32>, %b: tensor<48x32xi8>, %c: tens
   %0 = "stablehlo.custom_call"(%a, %b, %c) {call_target_name = "qmm_matmul_grouped", api_version = 3 : i32, backend_config = "\01\00\00\00\40\00\00\00\00\00\00\00\04\00\00\00\00\00\00\00\01\00\00\00\03\00\00\00\00\00\00\00\30\00\00\00\00\00\00\00\40\00\00\00\00\00\00\00\20\00\00\00\00\00\00\00\00\00\00\00\00\00\00\00"} : (tensor<3x64xf32>, tensor<48x32xi8>, tensor<48x2xf16>) -> tensor<3x48xf32>
   return %0 : tensor<3x48xf32>
 }
+
+// -----
+
+// Constants whose shape the rules leave open, since k of x is not known.
+func.func @scales_of_half_the_groups(%x: tensor<?x?xf32>) -> tensor<?x4xf32> {
+  %codes = "stablehlo.constant"() {value = dense<1> : tensor<4x16xui8>} : () -> tensor<4x16xui8>
+  %scales = "stablehlo.constant"() {value = dense<1.0> : tensor<4x1xf32>} : () -> tensor<4x1xf32>
+  // expected-error @below {{scales have 4 elements; for [4, 16] in groups of 8 they must have 8}}
+  %0 = "stablehlo.custom_call"(%x, %codes, %scales) {call_target_name = "qmm_matmul_grouped", backend_config = {bits = 8, group = 8}} : (tensor<?x?xf32>, tensor<4x16xui8>, tensor<4x1xf32>) -> tensor<?x4xf32>
+  return %0 : tensor<?x4xf32>
+}
