@@ -369,7 +369,7 @@ QMM_API const void* qmm_map_packed_file(qmm_packed_file* file);
 
 /**
  * Has files that are mapped from now on, by any thread, read as a whole, and refused where the packed weights in them
- * are damaged, as qmm_rhs_verify tells; 0, the initial value: not.
+ * are damaged, as qmm_rhs_verify tells; 0, the initial value: not. Other first maps wait while a file is read.
  */
 QMM_API void qmm_set_verify_packed_files(int32_t verify);
 

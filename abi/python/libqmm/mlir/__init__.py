@@ -69,7 +69,8 @@ def compile(
 
     Constant weights of our ops are packed now, each once, and read where they lie. Canonical weights that are arguments
     are packed at every call, some rows at a time. So are, and not counted by max_embedded, those that the program
-    computes of its arguments, and 4-bit ones of which neither x nor a group of a whole row tells whether k is odd.
+    computes of its arguments, or of constants by ops with arguments that can not be given by position (`a + b`, for its
+    alpha), and 4-bit ones of which neither x nor a group of a whole row tells whether k is odd.
 
     Our ops give the bits that they give in eager mode. Elementwise arithmetic is IEEE's, each operation rounded by
     itself, with exp (f32) within 2 units in the last place. Sums are relaxed: reductions, matmuls and convolutions are
