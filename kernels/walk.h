@@ -52,6 +52,17 @@ QMM_INLINE int64_t offsets_size(const Block& b) {
   return b.offset == Offset::Symmetric ? 0 : b.offset == Offset::Zeros ? kPanel : scales_size(b);
 }
 
+// Where the sides of a group of a panel lie.
+struct SidesAt {
+  Scale type;
+  const uint8_t* scales;
+  const uint8_t* offsets;
+};
+QMM_INLINE SidesAt sides_at(const Block& b, int64_t group, int64_t panel) {
+  return {b.scale, b.scales + panel * b.panel_stride + group * scales_size(b),
+          b.offsets + panel * b.panel_stride + group * offsets_size(b)};
+}
+
 // Where a group begins and ends in a block.
 struct Group {
   int64_t index, begin, end;

@@ -30,12 +30,13 @@ static_assert(int(Offset::Symmetric) == QMM_SYMMETRIC && int(Offset::Zeros) == Q
 // What this process found when it first asked.
 struct Found {
   CpuWords words;
-  char cpu_name[64];
   char max_isa[64];   // QMM_MAX_ISA
   bool knows_level;   // it names one, or none is asked for
   uint64_t features;  // those that it leaves
 };
 Found found = {};
+
+char cpu_name[64];  // for those who ask
 
 void find() {
   const char* cap = std::getenv("QMM_MAX_ISA");
@@ -43,7 +44,6 @@ void find() {
   uint64_t wanted = ~uint64_t(0);
   cap_features(found.max_isa, &wanted);
   found.words = read_cpu_words((wanted & QMM_CPU_AMX) != 0);
-  read_cpu_name(found.cpu_name);
   found.features = decode_cpu(found.words);
   found.knows_level = cap_features(found.max_isa, &found.features);
 }
@@ -87,7 +87,9 @@ qmm_status describe_cpu(qmm_cpu_info* info) {
   QMM_TRY(check_struct("qmm_describe_cpu", "info", info, sizeof *info));
   uint64_t usable = 0;
   QMM_TRY(process_features(&usable));
-  info->name = found.cpu_name;
+  static constinit Once once;
+  once.call([] { read_cpu_name(cpu_name); });
+  info->name = cpu_name;
   info->has = decode_cpu_alone(found.words);
   info->enabled = decode_cpu(found.words);
   info->usable = usable;

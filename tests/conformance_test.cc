@@ -574,13 +574,12 @@ TEST(Choose, LastRowThatFits) {
         }
 }
 
+std::string name(uint64_t features, Lhs lhs, int bits, int64_t m) { return choose(features, lhs, bits, m)->name; }
+
 #if defined(__x86_64__)
 TEST(Choose, Vnni) {
   constexpr uint64_t kAvxVnni = QMM_CPU_AVX2 | QMM_CPU_AVXVNNI, kAvx512 = QMM_CPU_AVX2 | QMM_CPU_AVX512,
                      kAvx512Vnni = kAvx512 | QMM_CPU_AVX512VNNI;
-  const auto name = [](uint64_t features, Lhs lhs, int bits, int64_t m) {
-    return std::string(choose(features, lhs, bits, m)->name);
-  };
   EXPECT_EQ(name(kAvxVnni, Lhs::F32, 4, 2), "qmm_f32_f32_u4_6x16x8_avx2");
   EXPECT_EQ(name(kAvxVnni, Lhs::S8, 4, 4), "qmm_f32_s8_u4_2x64x8_avxvnni");
   EXPECT_EQ(name(kAvxVnni, Lhs::S8, 4, 5), "qmm_f32_s8_u4_6x16x8_avxvnni");
@@ -601,16 +600,15 @@ TEST(Choose, Vnni) {
 }
 
 TEST(Choose, Avx2) {
-  const auto name = [](Lhs lhs, int bits, int64_t m) { return std::string(choose(QMM_CPU_AVX2, lhs, bits, m)->name); };
-  EXPECT_EQ(name(Lhs::F32, 4, 1), "qmm_f32_f32_u4_1x64x8_avx2");
-  EXPECT_EQ(name(Lhs::F32, 4, 2), "qmm_f32_f32_u4_6x16x8_avx2");
-  EXPECT_EQ(name(Lhs::F32, 8, 1), "qmm_f32_f32_s8_1x64x8_avx2");
-  EXPECT_EQ(name(Lhs::F32, 8, 100), "qmm_f32_f32_s8_6x16x8_avx2");
-  EXPECT_EQ(name(Lhs::S8, 4, 1), "qmm_f32_s8_u4_4x64x8_avx2");
-  EXPECT_EQ(name(Lhs::S8, 4, 4), "qmm_f32_s8_u4_4x64x8_avx2");
-  EXPECT_EQ(name(Lhs::S8, 4, 5), "qmm_f32_s8_u4_4x16x8_avx2");
-  EXPECT_EQ(name(Lhs::S8, 8, 1), "qmm_f32_s8_s8_1x64x8_avx2");
-  EXPECT_EQ(name(Lhs::S8, 8, 2), "qmm_f32_s8_s8_4x32x8_avx2");
+  EXPECT_EQ(name(QMM_CPU_AVX2, Lhs::F32, 4, 1), "qmm_f32_f32_u4_1x64x8_avx2");
+  EXPECT_EQ(name(QMM_CPU_AVX2, Lhs::F32, 4, 2), "qmm_f32_f32_u4_6x16x8_avx2");
+  EXPECT_EQ(name(QMM_CPU_AVX2, Lhs::F32, 8, 1), "qmm_f32_f32_s8_1x64x8_avx2");
+  EXPECT_EQ(name(QMM_CPU_AVX2, Lhs::F32, 8, 100), "qmm_f32_f32_s8_6x16x8_avx2");
+  EXPECT_EQ(name(QMM_CPU_AVX2, Lhs::S8, 4, 1), "qmm_f32_s8_u4_4x64x8_avx2");
+  EXPECT_EQ(name(QMM_CPU_AVX2, Lhs::S8, 4, 4), "qmm_f32_s8_u4_4x64x8_avx2");
+  EXPECT_EQ(name(QMM_CPU_AVX2, Lhs::S8, 4, 5), "qmm_f32_s8_u4_4x16x8_avx2");
+  EXPECT_EQ(name(QMM_CPU_AVX2, Lhs::S8, 8, 1), "qmm_f32_s8_s8_1x64x8_avx2");
+  EXPECT_EQ(name(QMM_CPU_AVX2, Lhs::S8, 8, 2), "qmm_f32_s8_s8_4x32x8_avx2");
 }
 #endif
 
@@ -618,9 +616,6 @@ TEST(Choose, Avx2) {
 TEST(Choose, Arm) {
   constexpr uint64_t kNeon = QMM_CPU_NEON, kDotprod = kNeon | QMM_CPU_NEON_DOTPROD,
                      kI8mm = kDotprod | QMM_CPU_NEON_I8MM, kSve = QMM_CPU_SVE, kSveI8mm = kSve | QMM_CPU_SVE_I8MM;
-  const auto name = [](uint64_t features, Lhs lhs, int bits, int64_t m) {
-    return std::string(choose(features, lhs, bits, m)->name);
-  };
   EXPECT_EQ(name(kNeon, Lhs::F32, 4, 1), "qmm_f32_f32_u4_1x64x8_neon");
   EXPECT_EQ(name(kNeon, Lhs::F32, 8, 2), "qmm_f32_f32_s8_4x16x8_neon");
   EXPECT_EQ(name(kNeon, Lhs::S8, 4, 2), "qmm_f32_s8_u4_2x32x8_neon");

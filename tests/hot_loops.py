@@ -222,13 +222,22 @@ def check_code(code: Code, isa: str) -> list[str]:
     return faults
 
 
+def main_multiply(machine: Machine, floats: bool) -> str:
+    """Returns the pattern of what a kernel, of floats or of integers, multiplies by. What one of integers multiplies as
+    floats belongs to the end of a group."""
+    return machine.fma if floats else "|".join(machine.multiplies)
+
+
+def is_of_floats(kernel: str) -> bool:
+    return kernel.startswith("qmm_f32_f32_")
+
+
 def check_loops(code: Code, floats: bool) -> list[str]:
     """Prints the hot loops of a kernel, of floats or of integers; returns what is wrong with them."""
     machine = code.machine
     everything = [i for function in code.functions for i in function]
     faults = []
-    # What a kernel of integers multiplies as floats belongs to the end of a group.
-    main = machine.fma if floats else "|".join(machine.multiplies)
+    main = main_multiply(machine, floats)
 
     found = in_loops = 0
     for function in code.functions:
@@ -287,7 +296,7 @@ def main(compiler: str, objdump: str, *objects: str) -> list[str]:
         code = read_object(objdump, paths[name])
         found = check_code(code, re.search(r"\dx\d+_([a-z]\w*)$", name)[1])
         if kind == "kernel":
-            found += check_loops(code, floats=name.startswith("qmm_f32_f32_"))
+            found += check_loops(code, floats=is_of_floats(name))
         faults += [f"{name}: {fault}" for fault in found]
     return faults
 

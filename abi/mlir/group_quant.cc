@@ -68,20 +68,20 @@ Value floats(OpBuilder& builder, mlir::Location at, Value value) {
 Weights of_constants(Literal codes, const Literal& scales, const Literal& zps, int64_t bits, bool is_signed) {
   const Flip flip = flip_of(bits, is_signed);
   for (char& byte : codes.bytes) byte = static_cast<char>(byte ^ flip.mask);
-  Weights weights = {};
-  weights.bits = static_cast<int32_t>(bits);
-  weights.scale_dtype = QMM_F32;
+  Weights weights;
+  weights.desc.bits = static_cast<int32_t>(bits);
+  weights.desc.scale_dtype = QMM_F32;
   weights.codes = std::move(codes.bytes);
   const std::vector<float> widened = scales.floats();
   weights.scales = bytes_of(widened);
   if (const auto zeros = integer_zeros(zps, bits, flip.moved)) {
-    weights.offset = zeros->empty() ? QMM_SYMMETRIC : QMM_ZEROS;
+    weights.desc.offset = zeros->empty() ? QMM_SYMMETRIC : QMM_ZEROS;
     weights.offsets = *zeros;
     return weights;
   }
   std::vector<float> mins = zps.floats();
   for (size_t i = 0; i < mins.size(); ++i) mins[i] = (static_cast<float>(flip.moved) - mins[i]) * widened[i];
-  weights.offset = QMM_MINS;
+  weights.desc.offset = QMM_MINS;
   weights.offsets = bytes_of(mins);
   return weights;
 }

@@ -457,14 +457,14 @@ std::optional<int64_t> known_k(const Given& x, int64_t row_bytes, int64_t bits, 
 }
 
 Weights canonical(std::map<std::string_view, Literal>& literals, int64_t bits, const std::string& scale_dtype) {
-  Weights weights = {};
-  weights.bits = static_cast<int32_t>(bits);
-  weights.scale_dtype = scale_dtype == "f32" ? QMM_F32 : scale_dtype == "f16" ? QMM_F16 : QMM_BF16;
-  weights.offset = literals.count("zeros") ? QMM_ZEROS : literals.count("mins") ? QMM_MINS : QMM_SYMMETRIC;
+  Weights weights;
+  weights.desc.bits = static_cast<int32_t>(bits);
+  weights.desc.scale_dtype = scale_dtype == "f32" ? QMM_F32 : scale_dtype == "f16" ? QMM_F16 : QMM_BF16;
+  weights.desc.offset = literals.count("zeros") ? QMM_ZEROS : literals.count("mins") ? QMM_MINS : QMM_SYMMETRIC;
   weights.codes = std::move(literals["codes"].bytes);
   weights.scales = std::move(literals["scales"].bytes);
-  if (weights.offset != QMM_SYMMETRIC)
-    weights.offsets = std::move(literals[weights.offset == QMM_ZEROS ? "zeros" : "mins"].bytes);
+  if (weights.desc.offset != QMM_SYMMETRIC)
+    weights.offsets = std::move(literals[weights.desc.offset == QMM_ZEROS ? "zeros" : "mins"].bytes);
   return weights;
 }
 
@@ -509,9 +509,9 @@ FailureOr<Statement> simplify(const Statement& statement, OpBuilder& builder) {
     Weights weights = is_grouped ? canonical(literals, bits, arguments["scales"].second.dtype)
                                  : group_quant::of_constants(std::move(literals["codes"]), literals["scales"],
                                                              literals["zps"], bits, is_signed);
-    weights.n = n;
-    weights.k = *k;
-    weights.group = group;
+    weights.desc.n = n;
+    weights.desc.k = *k;
+    weights.desc.group = group;
     std::vector<char> packed;
     if (const std::string sentence = pack(weights, packed); !sentence.empty()) return statement.error() << sentence;
     const auto type = RankedTensorType::get({static_cast<int64_t>(packed.size())}, builder.getI8Type());

@@ -48,23 +48,15 @@ std::optional<Literal> read_literal(mlir::Value value) {
 }
 
 std::string pack(Weights& weights, std::vector<char>& packed) {
-  qmm_rhs_desc desc = {};
-  desc.struct_size = sizeof desc;
-  desc.n = weights.n;
-  desc.k = weights.k;
-  desc.group = weights.group;
-  desc.bits = weights.bits;
-  desc.offset = weights.offset;
-  desc.scale_dtype = weights.scale_dtype;
+  const qmm_rhs_desc& desc = weights.desc;
   size_t size;
   if (qmm_packed_size(&desc, &size) != QMM_OK) return qmm_last_error();
-  qmm_weights arrays = {};
-  arrays.struct_size = sizeof arrays;
+  auto arrays = sized<qmm_weights>();
   arrays.codes = weights.codes.data();
-  arrays.codes_stride = (weights.k * weights.bits + 7) / 8;
+  arrays.codes_stride = (desc.k * desc.bits + 7) / 8;
   arrays.scales = weights.scales.data();
-  arrays.scales_stride = weights.group == 0 ? 0 : (weights.k + weights.group - 1) / weights.group;
-  if (weights.offset != QMM_SYMMETRIC) {
+  arrays.scales_stride = desc.group == 0 ? 0 : (desc.k + desc.group - 1) / desc.group;
+  if (desc.offset != QMM_SYMMETRIC) {
     arrays.offsets = weights.offsets.data();
     arrays.offsets_stride = arrays.scales_stride;
   }

@@ -9,6 +9,7 @@
 
 #include "mlir/IR/Value.h"
 #include "qmm/qmm.h"
+#include "runtime/error.h"
 
 namespace qmm {
 
@@ -26,8 +27,7 @@ std::optional<Literal> read_literal(mlir::Value value);
 
 /// Canonical weights with dense rows; offsets are empty where there are none.
 struct Weights {
-  int64_t n, k, group;
-  int32_t bits, offset, scale_dtype;
+  qmm_rhs_desc desc = sized<qmm_rhs_desc>();
   std::vector<char> codes, scales, offsets;
 };
 

@@ -24,13 +24,6 @@ def machine_of(code: hot_loops.Code) -> X86 | AArch64:
     return next(m for form, m in MACHINES.items() if hot_loops.MACHINES.get(form) is code.machine)
 
 
-def main_multiply(code: hot_loops.Code, functions: list[list[hot_loops.Instruction]]) -> str:
-    """Returns the pattern of what functions multiply by: integers, unless there are none."""
-    everything = [i for function in functions for i in function]
-    multiplies = "|".join(code.machine.multiplies)
-    return multiplies if hot_loops.count(multiplies, everything) else code.machine.fma
-
-
 # Products of an instruction in 16 bytes. Where several of these are in a loop, the first is what it multiplies by, and
 # the others end its sums.
 MACS = {
@@ -83,15 +76,13 @@ def main(objdump: str, *objects: str) -> list[str]:
             continue
         kernel = Kernel.of(name)
         code = hot_loops.read_object(objdump, path)
-        pattern = main_multiply(code, code.functions)
+        pattern = hot_loops.main_multiply(code.machine, hot_loops.is_of_floats(name))
         print(name)
         for function in code.functions:
             for blocks in hot_loops.find_hot_loops(hot_loops.find_loops(code.machine, function), pattern):
                 found += 1
                 try:
-                    mix = Counter(
-                        op for block in blocks for op in parse_all(machine_of(code), [i.text for i in block]) if op
-                    )
+                    mix = read_loop(code, blocks)
                     speeds = [
                         f"{cpu.name} {macs_of(mix, cpu.sve_bytes) / bound.cycles:.1f} {bound.by}"
                         for cpu in cpus

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/emulators"))
 
 import hot_loops
-from loops import macs_of, main_multiply
+from loops import macs_of
 from operations import NOTHING, X86, AArch64, Operation, parse_all
 from plans import Kernel, plan
 from ports import Bound, Cpu, read_cpus
@@ -51,7 +51,6 @@ class Emulated(NamedTuple):
     machine: str
     arguments: tuple[str, ...]  # of counts.py
     isas: tuple[str, ...]
-    sve_bytes: int = 0
 
 
 EMULATED = (
@@ -69,7 +68,6 @@ class Figure:
     kernel: Kernel
     group: int
     m: int
-    sve_bytes: int
     instructions: float
     code: Counter[Operation]
     plan: Counter[Operation]
@@ -96,11 +94,11 @@ class LazyOperations(dict):
 
 
 def find_main_loop(
-    code: hot_loops.Code, table: dict[int, Operation | None], executed: dict[int, int], sve_bytes: int
+    code: hot_loops.Code, kernel: Kernel, table: dict[int, Operation | None], executed: dict[int, int]
 ) -> Counter[Operation]:
     """Returns the operations for each MAC of the hot loop that is executed most, or nothing."""
     functions = [function for function in code.functions if any(i.address in executed for i in function)]
-    pattern = main_multiply(code, functions)
+    pattern = hot_loops.main_multiply(code.machine, hot_loops.is_of_floats(kernel.name))
     best, most = Counter(), 0.0
     for function in functions:
         for blocks in hot_loops.find_hot_loops(hot_loops.find_loops(code.machine, function), pattern):
@@ -108,7 +106,7 @@ def find_main_loop(
             for i in (i for block in blocks for i in block):
                 if op := table[i.address] if executed.get(i.address) else None:
                     mix[op] += executed[i.address]
-            if (macs := macs_of(mix, sve_bytes)) > most:
+            if (macs := macs_of(mix)) > most:
                 best, most = mix, macs
     return Counter({op: n / most for op, n in best.items()})
 
@@ -137,9 +135,9 @@ def count(emulated: Emulated, program: Path) -> Iterator[Figure]:
         planned = plan(kernel, group, m)
         for op in planned:
             planned[op] /= m * kernel.nr * group
-        loop = find_main_loop(code, table, executed, emulated.sve_bytes)
+        loop = find_main_loop(code, kernel, table, executed)
         instructions = sum(executed.values()) / macs
-        yield Figure(kernel, group, m, emulated.sve_bytes, instructions, mix, planned, loop)
+        yield Figure(kernel, group, m, instructions, mix, planned, loop)
 
 
 class Cell(NamedTuple):
@@ -156,7 +154,7 @@ def bounds(figure: Figure, cpu: Cpu) -> Cell:
 
 
 def runs_on(figure: Figure, cpu: Cpu) -> bool:
-    return figure.kernel.isa in cpu.isas and figure.sve_bytes in (0, cpu.sve_bytes)
+    return figure.kernel.isa in cpu.isas
 
 
 def parts(mix: Counter[Operation]) -> Counter[str]:
@@ -216,7 +214,6 @@ def make_table(figures: list[Figure], cpus: list[Cpu]) -> str:
         low = [cpu.name for cpu in cpus if runs_on(f, cpu) and bounds(f, cpu).fraction < GOAL]
         if low:
             where = f"{f.kernel.name.removeprefix('qmm_f32_')}, {f.grouping}, M {f.m}"
-            where += f", SVE of {f.sve_bytes} bytes" if f.sve_bytes else ""
             lines.append(f"- {where} ({', '.join(low)}): {beyond_plan(f)}")
     return "\n".join(lines) + "\n"
 

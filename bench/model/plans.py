@@ -438,7 +438,7 @@ ARM_FAMILIES: dict[tuple[str, bool], Callable[[Call, ArmMix], None]] = {
 def plan(kernel: Kernel, group: int, m: int) -> Mix:
     """Returns the plan of a kernel, of m rows and kernel.nr columns in a group."""
     call = Call(kernel, group, m)
-    if kernel.isa.startswith(("neon", "sve")):
+    if kernel.isa.startswith("neon"):
         mix = ArmMix()
         how = "matrix" if kernel.isa.endswith("i8mm") else kernel.lhs
         few = kernel.nr == 64 or (kernel.isa == "neon" and kernel.nr == 32)

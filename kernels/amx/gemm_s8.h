@@ -17,7 +17,7 @@
 // of each line of 8 k x 16 columns, 1/6 of what multiplying it by 128 rows takes.
 #pragma once
 
-#include "../avx512/avx512.h"
+#include "../x86/dot.h"
 
 namespace qmm::amx {
 namespace {
@@ -97,8 +97,8 @@ inline void unpack(const Block& b, uint8_t* to) {
 }
 
 // What is multiplied in a tile: s8 lines of 4 k, panels so many bytes apart.
-struct Codes {
-  const uint8_t* lines;
+struct Lines {
+  const uint8_t* first;
   int64_t panel_stride;
 };
 
@@ -131,61 +131,65 @@ QMM_INLINE void for_each_sum(Use use) {
   });
 }
 
-// acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then mins, for the rows of a tile, with the sums of a
-// group. In those of 4-bit codes the zeros are subtracted.
-template <int Bits, Offset O, int P>
-QMM_NOINLINE void end_group(const Block& b, int64_t group, int64_t row, int64_t rows, const int32_t* sums) {
+// The sides of a group of P panels, in registers.
+template <int P>
+struct LoadedSides {
   Float scales[P], mins[P];
   Int zeros[P];
+  QMM_INLINE Float scale(int64_t at) const { return scales[at / kPanel]; }
+  QMM_INLINE Int zero(int64_t at) const { return zeros[at / kPanel]; }
+  QMM_INLINE Float min(int64_t at) const { return mins[at / kPanel]; }
+};
+
+// Adds the sums of a group to acc, for the rows of a tile.
+template <Offset O, int P>
+QMM_NOINLINE void end_group(const Block& b, int64_t group, int64_t row, int64_t rows, const int32_t* sums) {
+  LoadedSides<P> sides;
   unroll<P>([&](auto p) QMM_FLAT {
-    const uint8_t* offsets = b.offsets + p * b.panel_stride + group * offsets_size(b);
-    scales[p] = widen(b.scale, b.scales + p * b.panel_stride + group * scales_size(b), 0);
-    if constexpr (O == Offset::Mins) mins[p] = widen(b.scale, offsets, 0);
-    if constexpr (O == Offset::Zeros && Bits == 8) zeros[p] = split_zero(widen_zero(offsets));
+    const PackedSides packed = packed_sides(b, group, p);
+    sides.scales[p] = packed.scale(0);
+    if constexpr (O == Offset::Mins) sides.mins[p] = packed.min(0);
+    if constexpr (O == Offset::Zeros) sides.zeros[p] = packed.zero(0);
   });
   const int64_t first = row * b.lhs_group_stride + group;
   const auto* lhs_sum = static_cast<const int32_t*>(b.lhs_sums) + first;
   const float* lhs_scale = b.lhs_scales + first;
   float* acc = b.acc + row * P * kPanel;
   for (int64_t i = 0; i < rows; ++i) {
-    const Float scale = broadcast_f32(lhs_scale);
-    const Int lhs_sums = set1(*lhs_sum);
-    const Float lhs_min = mul_f32(to_float(lhs_sums), scale);
-    const Int split = split_sums(sub(zero(), lhs_sums));
-    unroll<P>([&](auto p) QMM_FLAT {
-      Int sum = load(sums + p * kPanel);
-      if constexpr (O == Offset::Zeros && Bits == 8) add_products_s16(sum, zeros[p], split);
-      Float y = fma_f32(mul_f32(to_float(sum), scale), scales[p], load_f32(acc + p * kPanel));
-      if constexpr (O == Offset::Mins) y = fma_f32(lhs_min, mins[p], y);
-      store_f32(acc + p * kPanel, y);
-    });
+    Int d[P];
+    unroll<P>([&](auto p) QMM_FLAT { d[p] = load(sums + p * kPanel); });
+    add_row_dot<O>(sides, 0, row_terms(set1(*lhs_sum), broadcast_f32(lhs_scale)), acc, d);
     sums += P * kPanel, acc += P * kPanel, lhs_sum += b.lhs_group_stride, lhs_scale += b.lhs_group_stride;
   }
 }
 
 // R x P tiles of up to 32 rows, over the groups from g to the end, which are of one length. `sums`: of two groups.
 template <int Bits, Offset O, int R, int P>
-QMM_NOINLINE void tile(Block b, Codes codes, int32_t* sums, int64_t row, int64_t rows, Group g, int64_t end) {
+QMM_NOINLINE void tile(Block b, Lines lines, int32_t* sums, int64_t row, int64_t rows, Group g, int64_t end) {
   constexpr int64_t width = P * kPanel;  // of a row of carry and of sums
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   auto* carry = static_cast<int32_t*>(b.carry) + row * width;
   const int64_t first = g.index, length = g.end - g.begin, depth = depth_of(length);
   const auto sums_of = [&](int64_t group) { return sums + group % 2 * kSums; };
+  const auto end_of = [&](int64_t group) {
+    constexpr Offset kOffset = Bits == 4 && O == Offset::Zeros ? Offset::Symmetric : O;  // unpack took the zeros off
+    end_group<kOffset, P>(b, group, row, rows, sums_of(group));
+  };
   configure(rows, depth);
   for (; g.begin < end; ++g.index, g.begin += length) {
     for_each_sum<R, P>([&]<int Tile>(int64_t at)
                            QMM_FLAT { g.resume ? load_tile<Tile>(carry + at, width * 4) : zero_tile<Tile>(); });
-    add_products<R, P>(lhs + g.begin, b.lhs_stride, codes.lines + g.begin * kPanel, codes.panel_stride, length, depth);
+    add_products<R, P>(lhs + g.begin, b.lhs_stride, lines.first + g.begin * kPanel, lines.panel_stride, length, depth);
     int32_t* to = g.suspend ? carry : sums_of(g.index);
     for_each_sum<R, P>([&]<int Tile>(int64_t at) QMM_FLAT { store_tile<Tile>(to + at, width * 4); });
-    if (g.index > first) end_group<Bits, O, P>(b, g.index - 1, row, rows, sums_of(g.index - 1));
+    if (g.index > first) end_of(g.index - 1);
   }
-  if (!g.suspend) end_group<Bits, O, P>(b, g.index - 1, row, rows, sums_of(g.index - 1));
+  if (!g.suspend) end_of(g.index - 1);
 }
 
 // A kernel. `sums`: kSumsSize bytes.
 template <int Bits, Offset O>
-inline void multiply_block(const Block& b, Codes codes, int32_t* sums) {
+inline void multiply_block(const Block& b, Lines lines, int32_t* sums) {
   // The groups of a block have one length, but for the last one, which may be short.
   const int64_t whole = b.k / b.group * b.group;
   for (int64_t row = 0; row < b.rows; row += 2 * kTileRows) {
@@ -193,7 +197,7 @@ inline void multiply_block(const Block& b, Codes codes, int32_t* sums) {
     const auto run = [&](int64_t begin, int64_t end, int64_t length) {
       if (begin == end) return;
       const Group g = {begin / b.group, begin, begin + length, begin == 0 && b.resume, end == b.k && b.suspend};
-      const auto with = [&]<int R, int P>() { tile<Bits, O, R, P>(b, codes, sums, row, rows, g, end); };
+      const auto with = [&]<int R, int P>() { tile<Bits, O, R, P>(b, lines, sums, row, rows, g, end); };
       if (rows > kTileRows)
         b.panels == 2 ? with.template operator()<2, 2>() : with.template operator()<2, 1>();
       else

@@ -43,7 +43,7 @@ QMM_INLINE void group_f32(const Block& b, const Group& g, int64_t row, int64_t f
     });
   }
   unroll<P>([&](auto p) QMM_FLAT {
-    const PackedSides sides = packed_sides(b, g, first + p);
+    const PackedSides sides = packed_sides(b, g.index, first + p);
     unroll<4>([&](auto v) QMM_FLAT {
       end_f32(b, g, sides, row, v * 4, (row * b.panels + first + p) * kPanel + v * 4, t[4 * p + v]);
     });

@@ -65,18 +65,14 @@ QMM_INLINE Sides widen_sides(const Block& b, int64_t panel, float* to) {
 }
 
 // The same of a group of one panel, widened where they are used.
-struct PackedSides {
-  Scale type;
-  const uint8_t* scales;
-  const uint8_t* offsets;
+struct PackedSides : SidesAt {
   QMM_INLINE float32x4_t scale(int64_t at) const { return widen(type, scales, at); }
   QMM_INLINE int32x4_t zero(int64_t at) const { return widen_zero(offsets + at); }
   QMM_INLINE float32x4_t min(int64_t at) const { return widen(type, offsets, at); }
 };
 
-QMM_INLINE PackedSides packed_sides(const Block& b, const Group& g, int64_t panel) {
-  return {b.scale, b.scales + panel * b.panel_stride + g.index * scales_size(b),
-          b.offsets + panel * b.panel_stride + g.index * offsets_size(b)};
+QMM_INLINE PackedSides packed_sides(const Block& b, int64_t group, int64_t panel) {
+  return {sides_at(b, group, panel)};
 }
 
 // Codes as a kernel multiplies them: the nibbles of the panels; bytes of 4-bit codes less their zero, -16 .. 15; and

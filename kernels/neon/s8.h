@@ -32,7 +32,7 @@ QMM_NOINLINE void panels_s8(Block b, int64_t row, int64_t first) {
     for (int64_t panel = first; panel + P <= b.panels; panel += P) {
       group_s8<Multiply, Bits == 4 ? Codes::Nibbles : Codes::Bytes, O, symmetric_zero(Bits), R, P>(
           b, g, row, panel, b.codes + panel * b.panel_stride, b.panel_stride,
-          [&](int64_t p) QMM_FLAT { return packed_sides(b, g, p); },
+          [&](int64_t p) QMM_FLAT { return packed_sides(b, g.index, p); },
           [&](int64_t p, int64_t k, int lines)
               QMM_FLAT { prefetch_ahead<Bits>(b, panel + p, g.begin + k, kAhead, lines); });
       unroll<P>([&](auto p) QMM_FLAT { prefetch_sides(b, g.index, panel + p); });

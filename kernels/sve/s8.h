@@ -114,7 +114,7 @@ QMM_NOINLINE void chunks_s8(Block b, int64_t row, int64_t first) {
     for (int64_t chunk = first; chunk + V <= cut.chunks(b.panels); chunk += V)
       group_s8<Bits == 4 ? Codes::Nibbles : Codes::Bytes, O, symmetric_zero(Bits), R, V>(
           b, g, cut, row, chunk, [&](int64_t panel) QMM_FLAT { return b.codes + panel * b.panel_stride; },
-          [&](int64_t panel) QMM_FLAT { return PackedSides{neon::packed_sides(b, g, panel)}; },
+          [&](int64_t panel) QMM_FLAT { return PackedSides{sides_at(b, g.index, panel)}; },
           [&](int64_t k, int64_t end) QMM_FLAT {
             for (int64_t p = cut.panel(chunk + V - 1); cut.chunks(p) >= chunk; --p)  // panels that begin here
               for (int64_t at = k; at < end; at += 8) prefetch_ahead<Bits>(b, p, at, kAhead, Bits / 4);

@@ -91,13 +91,12 @@ QMM_INLINE svfloat32_t widen(svbool_t in, Scale type, const uint8_t* values, int
   return type == Scale::F16 ? svcvt_f32_f16_x(in, svreinterpret_f16_u32(h))
                             : svreinterpret_f32_u32(svlsl_n_u32_x(in, h, 16));
 }
-struct PackedSides {
-  neon::PackedSides sides;
-  QMM_INLINE svfloat32_t scale(svbool_t in, int64_t at) const { return widen(in, sides.type, sides.scales, at); }
+struct PackedSides : SidesAt {
+  QMM_INLINE svfloat32_t scale(svbool_t in, int64_t at) const { return widen(in, type, scales, at); }
   QMM_INLINE svint32_t zero(svbool_t in, int64_t at) const {
-    return svld1sb_s32(in, reinterpret_cast<const int8_t*>(sides.offsets) + at);
+    return svld1sb_s32(in, reinterpret_cast<const int8_t*>(offsets) + at);
   }
-  QMM_INLINE svfloat32_t min(svbool_t in, int64_t at) const { return widen(in, sides.type, sides.offsets, at); }
+  QMM_INLINE svfloat32_t min(svbool_t in, int64_t at) const { return widen(in, type, offsets, at); }
 };
 
 // Ends a group for a row of a chunk, S8: acc = fma(float(sum) * lhs_scale, scale, acc), then mins.

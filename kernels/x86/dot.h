@@ -50,15 +50,16 @@ struct RowTerms {
   Float min;  // float(sum of a) * scale
 };
 
+QMM_INLINE RowTerms row_terms(Int lhs_sum, Float lhs_scale) {
+  return {lhs_scale, split_sums(sub(zero(), lhs_sum)), mul_f32(to_float(lhs_sum), lhs_scale)};
+}
+
 // Ends a group for a row of V vectors.
 template <Offset O, int V, class AnySides>
 QMM_INLINE void add_row_dot(const AnySides& sides, int64_t side, const RowTerms& row, float* acc, Int (&sums)[V]) {
   unroll<V>([&](auto v) QMM_FLAT {
     if constexpr (O == Offset::Zeros) add_products_s16(sums[v], sides.zero(side + v * kColumns), row.split);
-    const Float u = mul_f32(to_float(sums[v]), row.scale);
-    Float y = fma_f32(u, sides.scale(side + v * kColumns), load_f32(acc + v * kColumns));
-    if constexpr (O == Offset::Mins) y = fma_f32(row.min, sides.min(side + v * kColumns), y);
-    store_f32(acc + v * kColumns, y);
+    add_sum<O>(sides, side + v * kColumns, sums[v], row.scale, row.min, acc + v * kColumns);
   });
 }
 

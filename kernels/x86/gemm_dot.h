@@ -54,10 +54,11 @@ QMM_INLINE void prepare(const Block& b, int64_t row, Rows<R, G>& rows) {
     for (int64_t g = 0; g < groups; g += kColumns) {
       const Int sums = load_first(static_cast<const int32_t*>(b.lhs_sums) + at + g, groups - g);
       const Int scales = load_first(reinterpret_cast<const int32_t*>(b.lhs_scales) + at + g, groups - g);
+      const RowTerms terms = row_terms(sums, as_float(scales));
       store(rows.starts[i] + g, start_of<T>(b.offset, sums));
       store(rows.scales[i] + g, scales);
-      if (b.offset == Offset::Zeros) store(rows.splits[i] + g, split_sums(sub(zero(), sums)));
-      if (b.offset == Offset::Mins) store_f32(rows.mins[i] + g, mul_f32(to_float(sums), as_float(scales)));
+      if (b.offset == Offset::Zeros) store(rows.splits[i] + g, terms.split);
+      if (b.offset == Offset::Mins) store_f32(rows.mins[i] + g, terms.min);
     }
   }
 }

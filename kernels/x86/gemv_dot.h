@@ -47,14 +47,13 @@ QMM_INLINE void group(const Block& b, const Group& g, int64_t row, int64_t first
   }
   asm volatile("" : "+r"(lhs_sums));  // or else they are loaded before the loop, and spilled over it
   unroll<R>([&](auto i) QMM_FLAT {
-    const Int sum = lhs_sum(i);
-    const Float scale = broadcast_f32(b.lhs_scales + (row + i) * b.lhs_group_stride + g.index);
-    const RowTerms terms{scale, split_sums(sub(zero(), sum)), mul_f32(to_float(sum), scale)};
+    const float* scale = b.lhs_scales + (row + i) * b.lhs_group_stride + g.index;
+    const RowTerms terms = row_terms(lhs_sum(i), broadcast_f32(scale));
     unroll<P>([&](auto p) QMM_FLAT {
       if (g.suspend)
         unroll<kVectors>([&](auto v) QMM_FLAT { store(carry + place(i, p) + v * kColumns, d[i][p][v]); });
       else
-        add_row_dot<O>(packed_sides(b, g, first + p), 0, terms, b.acc + place(i, p), d[i][p]);
+        add_row_dot<O>(packed_sides(b, g.index, first + p), 0, terms, b.acc + place(i, p), d[i][p]);
     });
   });
   unroll<P>([&](auto p) QMM_FLAT { prefetch_sides(b, g.index, first + p); });

@@ -51,7 +51,7 @@ QMM_INLINE void group(const Block& b, const Group& g, const float* x, int64_t ro
     });
   }
   unroll<P>([&](auto p) QMM_FLAT {
-    const PackedSides sides = packed_sides(b, g, first + p);
+    const PackedSides sides = packed_sides(b, g.index, first + p);
     unroll<kVectors>([&](auto v) QMM_FLAT {
       end_f32(b, g, sides, row, v * kColumns, (row * b.panels + first + p) * kPanel + v * kColumns,
               t[p * kVectors + v]);

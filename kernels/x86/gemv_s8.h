@@ -38,7 +38,7 @@ QMM_NOINLINE void panels(Block b) {
         });
       }
       unroll<P>([&](auto p) QMM_FLAT {
-        end_row_s8<8, O>(b, g, packed_sides(b, g, p), row, 0, (row * P + p) * kPanel, d[p]);
+        end_row_s8<8, O>(b, g, packed_sides(b, g.index, p), row, 0, (row * P + p) * kPanel, d[p]);
         prefetch_sides(b, g.index, p);
       });
     });

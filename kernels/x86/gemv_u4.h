@@ -60,7 +60,7 @@ QMM_NOINLINE void tile_of_chains(Block b, int64_t row) {
         unroll<R * kVectors>([&](auto i) QMM_FLAT { x[i / kVectors][i % kVectors] = zero(); });
         for (int64_t k = 0; k < g.end - g.begin; k += 8) chain<false, 1>(a + k, b.lhs_stride, codes + k * 8, x);
       }
-      const PackedSides sides = packed_sides(b, g, panel);
+      const PackedSides sides = packed_sides(b, g.index, panel);
       unroll<R>([&](auto i) QMM_FLAT {
         Int d[kVectors];
         unroll<kVectors>([&](auto v) QMM_FLAT { d[v] = multiply_s16(x[i][v], ones); });
@@ -102,7 +102,7 @@ QMM_NOINLINE void tile(Block b, int64_t row) {
       unroll<R>([&](auto i) QMM_FLAT {
         Int d[kVectors];
         unroll<kVectors>([&](auto v) QMM_FLAT { d[v] = load(sums + i * kPanel + v * kColumns); });
-        end_row_s8<4, O>(b, g, packed_sides(b, g, panel), row + i, 0, ((row + i) * b.panels + panel) * kPanel, d);
+        end_row_s8<4, O>(b, g, packed_sides(b, g.index, panel), row + i, 0, ((row + i) * b.panels + panel) * kPanel, d);
       });
       prefetch_sides(b, g.index, panel);
     }

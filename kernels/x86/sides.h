@@ -58,23 +58,27 @@ QMM_INLINE Sides widen_sides(const Block& b, Lhs lhs) {
 }
 
 // The same of a group of one panel, widened where they are used.
-struct PackedSides {
-  Scale type;
-  const uint8_t* scales;
-  const uint8_t* offsets;
+struct PackedSides : SidesAt {
   QMM_INLINE Float scale(int64_t at) const { return widen(type, scales, at); }
   QMM_INLINE Int zero(int64_t at) const { return split_zero(widen_zero(offsets + at)); }
   QMM_INLINE Float min(int64_t at) const { return widen(type, offsets, at); }
 };
 
 // The sides of a group of a panel.
-QMM_INLINE PackedSides packed_sides(const Block& b, const Group& g, int64_t panel) {
-  return {b.scale, b.scales + panel * b.panel_stride + g.index * scales_size(b),
-          b.offsets + panel * b.panel_stride + g.index * offsets_size(b)};
+QMM_INLINE PackedSides packed_sides(const Block& b, int64_t group, int64_t panel) {
+  return {sides_at(b, group, panel)};
 }
 
-// acc = fma(float(sum - zero * lhs_sum) * lhs_scale, scale, acc), then mins, for a row of V vectors; `side` is
-// their place in the sides.
+// acc = fma(float(sum) * lhs_scale, scale, acc), then mins, for a vector of columns; `side` is its place in the sides.
+template <Offset O, class AnySides>
+QMM_INLINE void add_sum(const AnySides& sides, int64_t side, Int sum, Float lhs_scale, Float lhs_min, float* acc) {
+  const Float u = mul_f32(to_float(sum), lhs_scale);
+  Float y = fma_f32(u, sides.scale(side), load_f32(acc));
+  if constexpr (O == Offset::Mins) y = fma_f32(lhs_min, sides.min(side), y);
+  store_f32(acc, y);
+}
+
+// The same for a row of V vectors, of sum - zero * lhs_sum.
 template <int Bits, Offset O, int V, class AnySides>
 QMM_INLINE void add_row_s8(const AnySides& sides, int64_t side, int32_t sum_of_lhs, float scale_of_lhs, float* acc,
                            const Int (&sums)[V]) {
@@ -86,10 +90,7 @@ QMM_INLINE void add_row_s8(const AnySides& sides, int64_t side, int32_t sum_of_l
     Int sum = sums[v];
     if constexpr (O == Offset::Symmetric && Bits == 4) sum = sub(sum, eight);
     if constexpr (O == Offset::Zeros) sum = sub(sum, multiply_s16(sides.zero(side + v * kColumns), split));
-    const Float u = mul_f32(to_float(sum), lhs_scale);
-    Float y = fma_f32(u, sides.scale(side + v * kColumns), load_f32(acc + v * kColumns));
-    if constexpr (O == Offset::Mins) y = fma_f32(lhs_min, sides.min(side + v * kColumns), y);
-    store_f32(acc + v * kColumns, y);
+    add_sum<O>(sides, side + v * kColumns, sum, lhs_scale, lhs_min, acc + v * kColumns);
   });
 }
 
