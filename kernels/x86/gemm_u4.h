@@ -10,9 +10,8 @@
 // AVX2, R = 4: a step takes 8 vpmaddubsw + 8 vpaddw for 256 MAC, of eight steps the first without vpaddw, which then
 // take 8 vpmaddwd + 8 vpaddd. Two multiply ports bound it at 2 * 32 * 8/9 = 57 MAC/cycle (Zen, which has four vector
 // pipes), three vector ports for all at 45 (Intel). A group's end adds 3 a sum, and at group 32 saves the vpaddd: 39.
-// Measured in L1 on Sapphire Rapids: 42 per channel, 39 at group 128, 34 at group 32. AVX-512, R = 8, 20 registers of
-// 32: two ports for all, 64 MAC in 17/8 of an instruction, 60 MAC/cycle; in group 32 19/8, 54. Measured there: 59 per
-// channel, 52 at group 128, 44 at group 32.
+// AVX-512, R = 8, 20 registers of 32: two ports for all, 64 MAC in 17/8 of an instruction, 60 MAC/cycle; in group 32
+// 19/8, 54. bench/model/results.md has what the code leaves of it.
 #pragma once
 
 #include "sides.h"
