@@ -120,6 +120,30 @@ QMM_INLINE int64_t distance_ahead(const Block& b, int64_t k, int64_t ahead) {
   return k + ahead < b.k ? ahead * size : distance(b.codes, b.next_codes) + (ahead - b.k) * size;
 }
 
+// The codes of P panels side by side, as a kernel of few rows goes through them.
+template <int Bits, int P>
+struct PanelCodes {
+  static constexpr int64_t kSize = kPanel * Bits / 8;  // bytes of one k
+  const uint8_t* at[P];
+  QMM_INLINE PanelCodes(const Block& b, int64_t panel, int64_t k) {
+    const uint8_t* base = opaque(b.codes + panel * b.panel_stride + k * kSize);
+    unroll<P>([&](auto p) QMM_FLAT { at[p] = opaque(base + p * b.panel_stride); });
+  }
+  // In step S of so many, prefetches so many k of some of the panels: one after another, so that one address is enough.
+  template <int K, int S, int Steps>
+  QMM_INLINE void prefetch_some(int64_t ahead) const {
+    unroll<P>([&](auto p) QMM_FLAT {
+      if constexpr (p * Steps / P == S) {
+        const uint8_t* next = opaque(at[p] + ahead);
+        unroll<K * kSize / kLine>([&](auto line) QMM_FLAT { prefetch(next, line * kLine); });
+      }
+    });
+  }
+  QMM_INLINE void advance(int64_t k) {
+    unroll<P>([&](auto p) QMM_FLAT { at[p] = opaque(at[p] + k * kSize); });
+  }
+};
+
 // Prefetches what stands in the place of a group's sides in the next block.
 QMM_INLINE void prefetch_sides(const Block& b, int64_t group, int64_t panel) {
   prefetch(b.next_scales, panel * b.panel_stride + group * scales_size(b.scale));

@@ -78,10 +78,11 @@ QMM_NOINLINE void tile(Block b, Sides sides, const int16_t* a, int16_t* w, int64
       });
       codes += 2 * kLine, rows += 4, wide += 2 * kFourK;
     }
-    unroll<R>([&](auto i) QMM_FLAT {
-      end_row_s8<8, O>(b, g, sides, row + i, (g.index * b.panels + panel) * kPanel,
-                       ((row + i) * b.panels + panel) * kPanel, d[i]);
-    });
+    if (!carry_rows<1>(b, g, row, panel, d)) {
+      EndOfRows ends(b, g.index, row, panel);
+      const int64_t side = (g.index * b.panels + panel) * kPanel;
+      unroll<R>([&](auto i) QMM_FLAT { ends.add<8, O>(sides, side, d[i]); });
+    }
     if constexpr (Unpack) prefetch_sides(b, g.index, panel);
   });
 }
