@@ -91,14 +91,14 @@ QMM_NOINLINE void tile(Block b, int64_t row) {
         });
         k += 8 * lines;
       };
-      constexpr std::integral_constant<int, 4> four;
-      constexpr std::integral_constant<int, 1> one;
+      constexpr Constant<4> four;
+      constexpr Constant<1> one;
       if (g.end - k >= 32)
-        add_lines(std::true_type(), four);
+        add_lines(Constant<true>(), four);
       else
-        add_lines(std::true_type(), one);
-      while (g.end - k >= 32) add_lines(std::false_type(), four);
-      while (k < g.end) add_lines(std::false_type(), one);
+        add_lines(Constant<true>(), one);
+      while (g.end - k >= 32) add_lines(Constant<false>(), four);
+      while (k < g.end) add_lines(Constant<false>(), one);
       unroll<R>([&](auto i) QMM_FLAT {
         Int d[kVectors];
         unroll<kVectors>([&](auto v) QMM_FLAT { d[v] = load(sums + i * kPanel + v * kColumns); });
