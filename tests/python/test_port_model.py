@@ -151,6 +151,8 @@ def test_x86(text, operation):
         ("fmov\tw0, s1", Operation("to_integer", "v")),
         ("movi\tv0.4s, #0x0", Operation("nothing", "v")),
         ("whilelt\tp0.s, x0, x1", Operation("predicate")),
+        ("b.ne\td10", Operation("branch")),
+        ("tbnz\tw0, #3, b310", Operation("branch")),
     ],
 )
 def test_aarch64(text, operation):
