@@ -53,20 +53,23 @@ QMM_INLINE void for_offset(Offset offset, Run run) {
 }
 
 // Bytes of the scales and of the offsets of a group of a panel.
-QMM_INLINE int64_t scales_size(const Block& b) { return kPanel * (b.scale == Scale::F32 ? 4 : 2); }
-QMM_INLINE int64_t offsets_size(const Block& b) {
-  return b.offset == Offset::Symmetric ? 0 : b.offset == Offset::Zeros ? kPanel : scales_size(b);
+QMM_INLINE int64_t scales_size(Scale scale) { return kPanel * (scale == Scale::F32 ? 4 : 2); }
+QMM_INLINE int64_t offsets_size(Scale scale, Offset offset) {
+  return offset == Offset::Symmetric ? 0 : offset == Offset::Zeros ? kPanel : scales_size(scale);
 }
 
-// Where the sides of a group of a panel lie.
+// Where the sides of a group of a panel lie, in a block of this type and offset.
 struct SidesAt {
   Scale type;
   const uint8_t* scales;
   const uint8_t* offsets;
 };
+QMM_INLINE SidesAt sides_at(const Block& b, Scale scale, Offset offset, int64_t group, int64_t panel) {
+  return {scale, b.scales + panel * b.panel_stride + group * scales_size(scale),
+          b.offsets + panel * b.panel_stride + group * offsets_size(scale, offset)};
+}
 QMM_INLINE SidesAt sides_at(const Block& b, int64_t group, int64_t panel) {
-  return {b.scale, b.scales + panel * b.panel_stride + group * scales_size(b),
-          b.offsets + panel * b.panel_stride + group * offsets_size(b)};
+  return sides_at(b, b.scale, b.offset, group, panel);
 }
 
 // Where a group begins and ends in a block.
@@ -90,6 +93,11 @@ QMM_INLINE void prefetch(const uint8_t* base, int64_t offset) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(offset)));
 }
 
+// Bytes from one address to another, which may be of another array.
+QMM_INLINE int64_t distance(const uint8_t* from, const uint8_t* to) {
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from));
+}
+
 // Prefetches `lines` lines of a panel's codes, `distance` k ahead of k: of this block, or of the next. The distance is
 // what memory takes, some 100 ns, at the speed of the kernel, and as much again.
 template <int Bits>
@@ -101,10 +109,28 @@ QMM_INLINE void prefetch_ahead(const Block& b, int64_t panel, int64_t k, int64_t
   for (int i = 0; i < lines; ++i) prefetch(base, at + i * kLine);
 }
 
+// A pointer or index as it is, of which the compiler does not know how it was made: it would keep each address of a
+// loop that it can count up in a register of its own, of which there are too few.
+template <class T>
+QMM_INLINE T opaque(T x) {
+  asm("" : "+r"(x));
+  return x;
+}
+
+// Where the codes lie that a kernel of few rows prefetches, in bytes from those that it reads at k: `ahead` k on, in
+// this block or in the next. What lies ahead is what memory takes, some 100 ns, at the speed of the kernel, and as much
+// again.
+template <int Bits>
+QMM_INLINE int64_t distance_ahead(const Block& b, int64_t k, int64_t ahead) {
+  constexpr int64_t size = kPanel * Bits / 8;  // bytes of one k
+  return k + ahead < b.k ? ahead * size : distance(b.codes, b.next_codes) + (ahead - b.k) * size;
+}
+
 // Prefetches what stands in the place of a group's sides in the next block.
 QMM_INLINE void prefetch_sides(const Block& b, int64_t group, int64_t panel) {
-  prefetch(b.next_scales, panel * b.panel_stride + group * scales_size(b));
-  if (b.offset != Offset::Symmetric) prefetch(b.next_offsets, panel * b.panel_stride + group * offsets_size(b));
+  prefetch(b.next_scales, panel * b.panel_stride + group * scales_size(b.scale));
+  if (b.offset != Offset::Symmetric)
+    prefetch(b.next_offsets, panel * b.panel_stride + group * offsets_size(b.scale, b.offset));
 }
 
 }  // namespace
