@@ -4,7 +4,6 @@
 // offsets) lie, and what to prefetch on the way.
 #pragma once
 
-#include <type_traits>
 #include <utility>
 
 #include "kernel.h"
@@ -17,13 +16,20 @@
 namespace qmm {
 namespace {
 
-// Calls body(i) for i = 0 .. N-1, each a constant of its own type. GCC unrolls long loops too late to see that an array
-// that they index could live in registers. The body is to be a lambda [&](auto i) QMM_FLAT { ... }.
+// A constant of its own type. The members of the standard's are functions that the files of all ISAs share where a
+// compiler does not inline them (-O0).
+template <auto Value>
+struct Constant {
+  constexpr operator decltype(Value)() const { return Value; }
+};
+
+// Calls body(i) for i = 0 .. N-1, each a Constant. GCC unrolls long loops too late to see that an array that they index
+// could live in registers. The body is to be a lambda [&](auto i) QMM_FLAT { ... }.
 #define QMM_FLAT __attribute__((always_inline))
 template <int N, class Body>
 QMM_INLINE void unroll(Body body) {
   [&]<int... I>(std::integer_sequence<int, I...>)
-      QMM_FLAT { (body(std::integral_constant<int, I>()), ...); }(std::make_integer_sequence<int, N>());
+      QMM_FLAT { (body(Constant<I>()), ...); }(std::make_integer_sequence<int, N>());
 }
 
 // Calls tile<R>(first) for so many rows or panels, R = Most at a time and the rest in one narrower tile.

@@ -120,6 +120,8 @@ class AArch64:
         rest = rest.strip()
         if name.startswith("b."):
             name = "b"
+        if self.classes["scalar"].get(name) == "branch":
+            return Operation("branch", name=name)  # the address it goes to may look like a register: d10
         operands = split_operands(rest)
         is_vector = re.search(self.vector, re.sub(r"\[[^]]*\]", "", rest)) is not None
         width = ("z" if re.search(r"\bz\d+", rest) else "v") if is_vector else "r"

@@ -57,16 +57,16 @@ struct Mull {
     // Chains of 8 or 32 k.
     const auto chain = [&](int64_t at, auto steps) QMM_FLAT {
       int16x8_t x[P][R][8];
-      next(std::true_type(), at, x);
-      unroll<steps - 1>([&](auto s) QMM_FLAT { next(std::false_type(), at + 8 * (s + 1), x); });
+      next(Constant<true>(), at, x);
+      unroll<steps - 1>([&](auto s) QMM_FLAT { next(Constant<false>(), at + 8 * (s + 1), x); });
       unroll<4 * P * R>([&](auto j) QMM_FLAT {
         constexpr int p = j / (4 * R), i = j / 4 % R, v = j % 4;
         d[p][i][v] = vpadalq_s16(d[p][i][v], vpaddq_s16(x[p][i][2 * v], x[p][i][2 * v + 1]));
       });
     };
     int64_t at = 0;
-    for (; at + 32 <= k; at += 32) chain(at, std::integral_constant<int, 4>());
-    for (; at < k; at += 8) chain(at, std::integral_constant<int, 1>());
+    for (; at + 32 <= k; at += 32) chain(at, Constant<4>());
+    for (; at < k; at += 8) chain(at, Constant<1>());
   }
 
   // 8-bit codes. A sum is spread over two lanes while k goes on.

@@ -123,7 +123,7 @@ template <Offset O, int P, int R, class Add>
 QMM_INLINE void for_rows_with_sides(const Block& b, int64_t group, int64_t panel, Add add) {
   with_sides<O, P>(b, group, panel, [&](const auto& sides) QMM_FLAT {
     if constexpr (R == 1) {
-      add(std::integral_constant<int, 0>(), sides);
+      add(Constant<0>(), sides);
     } else {
       const LoadedSides<O, P> loaded(sides);
       unroll<R>([&](auto i) QMM_FLAT { add(i, loaded); });
