@@ -174,7 +174,8 @@ def gemm_u4(c: Call, mix: X86Mix) -> None:
     mix.add("vpaddd", sums * (chains - 1), load=mix.width if in_memory else "")
     mix.store(sums * (chains - 1) * in_memory)
     mix.subtract_zero(c.m, mix.panel)
-    mix.end_s8(c.m, mix.panel, scale=mix.width)
+    mix.load(0 if in_memory else c.tiles * mix.panel)  # scales, for all rows of a tile
+    mix.end_s8(c.m, mix.panel, scale=mix.width if in_memory else "")
     mix.nibbles(mix.panel * c.group / 8)
     mix.store(2 * mix.panel * c.group / 8)
     mix.sides(c)

@@ -19,22 +19,9 @@
 namespace qmm::isa {
 namespace {
 
-// A pointer to each row: of a sum of pointer and stride the compiler keeps one for each k of a step.
-template <int R>
-struct Rows {
-  const int8_t* at[R];
-  QMM_INLINE Rows(const int8_t* a, int64_t stride) {
-    unroll<R>([&](auto i) QMM_FLAT { at[i] = opaque(a + i * stride); });
-  }
-  QMM_INLINE const int8_t* operator[](int i) const { return at[i]; }
-  QMM_INLINE void advance(int64_t k) {
-    unroll<R>([&](auto i) QMM_FLAT { at[i] = opaque(at[i] + k); });
-  }
-};
-
 // x = the sums of the first step, or += those of a later one.
 template <bool First, int R>
-QMM_INLINE void step(const Rows<R>& a, int k, const Int (&b)[kVectors], Int (&x)[R][kVectors]) {
+QMM_INLINE void step(const LhsRows<R>& a, int k, const Int (&b)[kVectors], Int (&x)[R][kVectors]) {
   unroll<R>([&](auto i) QMM_FLAT {
     const Int av = broadcast4(a[i] + k);
     unroll<kVectors>([&](auto v) QMM_FLAT {
@@ -58,7 +45,7 @@ QMM_INLINE void load_line(const uint8_t* from, Int (&b)[kVectors]) {
 
 // Two steps. The first tile unpacks a line of 8 k to two lines of 4 k in w, and the others find it there.
 template <bool Unpack, bool First, int R>
-QMM_INLINE void steps(const Rows<R>& a, int k, const uint8_t* codes, uint8_t* w, Int (&x)[R][kVectors]) {
+QMM_INLINE void steps(const LhsRows<R>& a, int k, const uint8_t* codes, uint8_t* w, Int (&x)[R][kVectors]) {
   Int line[kVectors], b[kVectors];
   if constexpr (Unpack) load_line(codes, line);
   unroll<2>([&](auto half) QMM_FLAT {
@@ -76,7 +63,7 @@ QMM_INLINE void steps(const Rows<R>& a, int k, const uint8_t* codes, uint8_t* w,
 
 // Four lines: 32 k, as many as int16 holds. x = their sums. `a` goes on.
 template <bool Unpack, int R>
-QMM_INLINE void lines(Rows<R>& a, const uint8_t* codes, const uint8_t* next, uint8_t* w, Int (&x)[R][kVectors]) {
+QMM_INLINE void lines(LhsRows<R>& a, const uint8_t* codes, const uint8_t* next, uint8_t* w, Int (&x)[R][kVectors]) {
   unroll<4>([&](auto s) QMM_FLAT {
     if constexpr (Unpack) prefetch(next, s * kLine);
     steps<Unpack, s == 0>(a, s * 8, codes + s * kLine, w + s * 2 * kLine, x);
@@ -86,7 +73,7 @@ QMM_INLINE void lines(Rows<R>& a, const uint8_t* codes, const uint8_t* next, uin
 
 // x += the sums of so many k, of fewer lines.
 template <bool Unpack, int R>
-QMM_INLINE void rest(Rows<R>& a, const uint8_t* codes, uint8_t* w, int64_t count, Int (&x)[R][kVectors]) {
+QMM_INLINE void rest(LhsRows<R>& a, const uint8_t* codes, uint8_t* w, int64_t count, Int (&x)[R][kVectors]) {
   for (int64_t k = 0; k < count; k += 8, a.advance(8)) steps<Unpack, false>(a, 0, codes + k * 8, w + k * kPanel, x);
 }
 
@@ -94,7 +81,7 @@ QMM_INLINE void rest(Rows<R>& a, const uint8_t* codes, uint8_t* w, int64_t count
 template <Offset O, int R, bool Unpack>
 QMM_NOINLINE void tile_of_chains(Block b, Sides sides, uint8_t* w, int64_t row) {
   const Int ones = set1_s16(1);
-  Rows<R> a(static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride, b.lhs_stride);
+  LhsRows<R> a(static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride, b.lhs_stride);
   const auto* sum = static_cast<const int32_t*>(b.lhs_sums) + row * b.lhs_group_stride;
   const float* scale = b.lhs_scales + row * b.lhs_group_stride;
   float* acc = b.acc + row * kPanel;
@@ -122,7 +109,7 @@ QMM_NOINLINE void tile_of_chains(Block b, Sides sides, uint8_t* w, int64_t row) 
 
 template <Offset O, int R, bool Unpack>
 QMM_NOINLINE void tile(Block b, Sides sides, uint8_t* w, int64_t row) {
-  Rows<R> a(static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride, b.lhs_stride);
+  LhsRows<R> a(static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride, b.lhs_stride);
   const Int ones = set1_s16(1);
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     Int x[R][kVectors], d[R][kVectors];

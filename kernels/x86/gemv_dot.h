@@ -17,12 +17,11 @@ namespace {
 
 // d += the products of R rows and P panels over so many steps, and prefetches as many lines `ahead` of those it reads.
 template <Codes T, int Steps, int R, int P>
-QMM_INLINE void add_steps(const int8_t*& a, int64_t stride, PanelCodes<kBits<T>, P>& codes, int64_t ahead,
-                          Int (&d)[R][P * kVectors]) {
+QMM_INLINE void add_steps(LhsRows<R>& a, PanelCodes<kBits<T>, P>& codes, int64_t ahead, Int (&d)[R][P * kVectors]) {
   unroll<Steps * 2>([&](auto s) QMM_FLAT {
     codes.template prefetch_some<Steps * 8, s, Steps * 2>(ahead);
     Int av[R];
-    unroll<R>([&](auto i) QMM_FLAT { av[i] = broadcast4(a + i * stride + s * 4); });
+    unroll<R>([&](auto i) QMM_FLAT { av[i] = broadcast4(a[i] + s * 4); });
     unroll<P * kVectors>([&](auto v) QMM_FLAT {
       const uint8_t* from = codes.at[v / kVectors] + v % kVectors * kBytes;
       const Int w = T != Codes::U4 ? operand<T>(from + s * kLine)
@@ -31,7 +30,7 @@ QMM_INLINE void add_steps(const int8_t*& a, int64_t stride, PanelCodes<kBits<T>,
       unroll<R>([&](auto i) QMM_FLAT { multiply<T>(d[i][v], w, av[i]); });
     });
   });
-  a += Steps * 8;
+  a.advance(Steps * 8);
   codes.advance(Steps * 8);
 }
 
@@ -43,8 +42,6 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
   const int64_t width = b.panels * kPanel;
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   const auto* lhs_sums = static_cast<const int32_t*>(b.lhs_sums) + row * b.lhs_group_stride;
-  const float* lhs_scales = b.lhs_scales + row * b.lhs_group_stride;
-  float* acc_of_rows = b.acc + row * width;
   auto* carry_of_rows = static_cast<int32_t*>(b.carry) + row * width;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     int64_t panel = P == kMostPanels ? 0 : first;
@@ -56,24 +53,23 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
         const Int start = start_of<T>(O, lhs_sum(i));
         unroll<V>([&](auto v) QMM_FLAT { d[i][v] = g.resume ? load(carry + i * width + v * kColumns) : start; });
       });
-      const int8_t* a = opaque(lhs + g.begin);
+      LhsRows<R> a(lhs + g.begin, b.lhs_stride);
       PanelCodes<kBits<T>, P> codes(b, panel, g.begin);
       int64_t k = opaque(g.begin);
       const auto add = [&]<int Steps>() QMM_FLAT {
-        add_steps<T, Steps>(a, b.lhs_stride, codes, distance_ahead<kBits<T>>(b, k, kAhead), d);
-        k += Steps * 8;
+        add_steps<T, Steps>(a, codes, distance_ahead<kBits<T>>(b, k, kAhead), d);
+        k = opaque(k + Steps * 8);
       };
       while (k + 32 <= g.end) add.template operator()<4>();
-      k = opaque(k);  // or else the compiler unrolls what is left
       while (k < g.end) add.template operator()<1>();
       if (g.suspend) {
         unroll<R * V>([&](auto i) QMM_FLAT { store(carry + i / V * width + i % V * kColumns, d[i / V][i % V]); });
         continue;
       }
-      float* acc = acc_of_rows + panel * kPanel;
+      EndOfRows rows(b, g.index, row, panel);
       for_rows_with_sides<O, P, R>(b, g.index, panel, [&](auto i, const auto& sides) QMM_FLAT {
-        const Float scale = broadcast_f32(lhs_scales + i * b.lhs_group_stride + g.index);
-        add_row_dot<O>(sides, 0, row_terms(lhs_sum(i), scale), acc + i * width, d[i]);
+        rows.next([&](Int sum, Float scale, float* acc)
+                      QMM_FLAT { add_row_dot<O>(sides, 0, row_terms(sum, scale), acc, d[i]); });
       });
     } while (P < kMostPanels && (panel = opaque(panel + P)) + P <= b.panels);
   });

@@ -21,11 +21,10 @@ constexpr int64_t kAhead = 256;  // k to prefetch ahead
 
 // x = the products of R rows and P panels over so many lines, or += those.
 template <bool First, int Lines, int R, int P>
-QMM_INLINE void add_lines(const int8_t*& a, int64_t stride, PanelCodes<4, P>& codes, int64_t ahead,
-                          Int (&x)[R][P * kVectors]) {
+QMM_INLINE void add_lines(LhsRows<R>& a, PanelCodes<4, P>& codes, int64_t ahead, Int (&x)[R][P * kVectors]) {
   unroll<2 * Lines>([&](auto s) QMM_FLAT {
     codes.template prefetch_some<Lines * 8, s, 2 * Lines>(ahead);
-    const auto row = [&](int i) QMM_FLAT { return broadcast4(a + i * stride + s * 4); };
+    const auto row = [&](int i) QMM_FLAT { return broadcast4(a[i] + s * 4); };
     const auto column = [&](int v) QMM_FLAT {
       const uint8_t* line = codes.at[v / kVectors] + s / 2 * kLine + v % kVectors * kBytes;
       return s % 2 == 0 ? low_nibbles(load(line)) : high_nibbles(load_now(line));
@@ -55,7 +54,7 @@ QMM_INLINE void add_lines(const int8_t*& a, int64_t stride, PanelCodes<4, P>& co
       });
     }
   });
-  a += Lines * 8;
+  a.advance(Lines * 8);
   codes.advance(Lines * 8);
 }
 
@@ -70,20 +69,19 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     int64_t panel = P == kMostPanels ? 0 : first;
     do {
-      const int8_t* a = opaque(lhs + g.begin);
+      LhsRows<R> a(lhs + g.begin, b.lhs_stride);
       PanelCodes<4, P> codes(b, panel, g.begin);
       int64_t k = opaque(g.begin);
       Int x[R][V], d[R][V];
       const auto add = [&]<bool First, int Lines>() QMM_FLAT {
-        add_lines<First, Lines>(a, b.lhs_stride, codes, distance_ahead<4>(b, k, kAhead), x);
-        k += Lines * 8;
+        add_lines<First, Lines>(a, codes, distance_ahead<4>(b, k, kAhead), x);
+        k = opaque(k + Lines * 8);
       };
       if constexpr (Short) {
         if (g.end - k == 32) {
           add.template operator()<true, 4>();
         } else {
           add.template operator()<true, 1>();
-          k = opaque(k);  // or else the compiler unrolls what is left
           while (k < g.end) add.template operator()<false, 1>();
         }
         unroll<R * V>([&](auto i) QMM_FLAT { d[i / V][i % V] = multiply_s16(x[i / V][i % V], ones); });
@@ -97,7 +95,6 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
           });
         };
         while (k + 32 <= g.end) add_chain.template operator()<4>();
-        k = opaque(k);  // or else the compiler unrolls what is left
         while (k < g.end) add_chain.template operator()<1>();
         unroll<R * V>([&](auto i) QMM_FLAT { d[i / V][i % V] = load(sums + i * kColumns); });
       }

@@ -26,6 +26,19 @@ struct RowsOfThree {
   }
 };
 
+// A pointer to each row: of a sum of pointer and stride the compiler keeps one for each k of a step.
+template <int R>
+struct LhsRows {
+  const int8_t* at[R];
+  QMM_INLINE LhsRows(const int8_t* a, int64_t stride) {
+    unroll<R>([&](auto i) QMM_FLAT { at[i] = opaque(a + i * stride); });
+  }
+  QMM_INLINE const int8_t* operator[](int i) const { return at[i]; }
+  QMM_INLINE void advance(int64_t k) {
+    unroll<R>([&](auto i) QMM_FLAT { at[i] = opaque(at[i] + k); });
+  }
+};
+
 // Bytes of the sides of a block.
 constexpr int64_t sides_size(const Tile& t) { return t.block_k / 8 * t.nr * 2 * 4; }
 
@@ -198,11 +211,16 @@ struct EndOfRows {
         acc(b.acc + (row * b.panels + panel) * kPanel),
         lhs_group_stride(b.lhs_group_stride),
         width(b.panels * kPanel) {}
+  // Calls use(sum of the lhs, its scale, acc) for the next row.
+  template <class Use>
+  QMM_INLINE void next(Use use) {
+    acc = opaque(acc), lhs_sum = opaque(lhs_sum), lhs_scale = opaque(lhs_scale);
+    use(broadcast4(lhs_sum), broadcast_f32(lhs_scale), acc);
+    acc += width, lhs_sum += lhs_group_stride, lhs_scale += lhs_group_stride;
+  }
   template <int Bits, Offset O, int V, class AnySides>
   QMM_INLINE void add(const AnySides& sides, int64_t side, const Int (&sums)[V]) {
-    acc = opaque(acc), lhs_sum = opaque(lhs_sum), lhs_scale = opaque(lhs_scale);
-    add_row_s8<Bits, O>(sides, side, broadcast4(lhs_sum), broadcast_f32(lhs_scale), acc, sums);
-    acc += width, lhs_sum += lhs_group_stride, lhs_scale += lhs_group_stride;
+    next([&](Int sum, Float scale, float* to) QMM_FLAT { add_row_s8<Bits, O>(sides, side, sum, scale, to, sums); });
   }
 };
 
