@@ -26,7 +26,7 @@ QMM_INLINE void add_steps(LhsRows<R>& a, PanelCodes<kBits<T>, P>& codes, int64_t
       const uint8_t* from = codes.at[v / kVectors] + v % kVectors * kBytes;
       const Int w = T != Codes::U4 ? operand<T>(from + s * kLine)
                     : s % 2 == 0   ? low_nibbles(load(from + s / 2 * kLine))
-                                   : high_nibbles(load(from + s / 2 * kLine));
+                                   : high_nibbles(load_now(from + s / 2 * kLine));
       unroll<R>([&](auto i) QMM_FLAT { multiply<T>(d[i][v], w, av[i]); });
     });
   });

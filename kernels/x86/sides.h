@@ -131,15 +131,16 @@ QMM_INLINE void with_sides(const Block& b, int64_t group, int64_t panel, Use use
   }
 }
 
-// Calls add(row, sides) for R rows of a tile of P panels, with the sides of a group.
+// Calls add(row, sides) for R rows of a tile of P panels, with the sides of a group: loaded for all of them, where they
+// fit beside the sums.
 template <Offset O, int P, int R, class Add>
 QMM_INLINE void for_rows_with_sides(const Block& b, int64_t group, int64_t panel, Add add) {
   with_sides<O, P>(b, group, panel, [&](const auto& sides) QMM_FLAT {
-    if constexpr (R == 1) {
-      add(Constant<0>(), sides);
-    } else {
+    if constexpr (R > 1 && P * kVectors * (O == Offset::Symmetric ? 1 : 2) <= kRegisters / 4) {
       const LoadedSides<O, P> loaded(sides);
       unroll<R>([&](auto i) QMM_FLAT { add(i, loaded); });
+    } else {
+      unroll<R>([&](auto i) QMM_FLAT { add(i, sides); });
     }
   });
 }
