@@ -70,13 +70,6 @@ QMM_INLINE Sides widen_sides(const Block& b, Lhs lhs) {
   return sides;
 }
 
-// The same of a group of one panel, widened where they are used.
-struct PackedSides : SidesAt {
-  QMM_INLINE Float scale(int64_t at) const { return widen(type, scales, at); }
-  QMM_INLINE Int zero(int64_t at) const { return split_zero(widen_zero(offsets + at)); }
-  QMM_INLINE Float min(int64_t at) const { return widen(type, offsets, at); }
-};
-
 // The sides of a group of P panels side by side, of a type that the compiler knows: widened where they are used.
 template <Scale Type, int P>
 struct TypedSides {
@@ -143,11 +136,6 @@ QMM_INLINE void for_rows_with_sides(const Block& b, int64_t group, int64_t panel
       unroll<R>([&](auto i) QMM_FLAT { add(i, sides); });
     }
   });
-}
-
-// The sides of a group of a panel.
-QMM_INLINE PackedSides packed_sides(const Block& b, int64_t group, int64_t panel) {
-  return {sides_at(b, group, panel)};
 }
 
 constexpr int kMostPanels = 4;  // of a kernel for few rows
