@@ -140,8 +140,9 @@ struct PanelCodes {
   QMM_INLINE void prefetch_some(int64_t ahead) const {
     unroll<P>([&](auto p) QMM_FLAT {
       if constexpr (p * Steps / P == S) {
-        const uint8_t* next = opaque(at[p] + ahead);
-        unroll<K * kSize / kLine>([&](auto line) QMM_FLAT { prefetch(next, line * kLine); });
+        const auto next = opaque(reinterpret_cast<uintptr_t>(at[p]) + static_cast<uintptr_t>(ahead));
+        unroll<K * kSize / kLine>([&](auto line)
+                                      QMM_FLAT { prefetch(reinterpret_cast<const uint8_t*>(next), line * kLine); });
       }
     });
   }
