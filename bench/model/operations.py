@@ -128,6 +128,8 @@ class AArch64:
         memory = self.classes["memory"].get(name)
         if memory:
             count = 2 if name in ("ldp", "ldnp", "stp", "stnp", "ldpsw") else 1
+            if name == "stp" and width == "r":
+                count = 1  # of 16 bytes, as LLVM's models have it
             if match := re.match(r"\{([^}]*)\}", rest):
                 first, _, last = match[1].partition("-")
                 count = len(match[1].split(",")) if not last else self.number(last) - self.number(first) + 1

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from operations import NOTHING, X86, AArch64, Operation
 
 PANEL = 16
+MATRIX_BLOCK = 512  # k of a block of SMMLA kernels
 
 
 @dataclass(frozen=True)
@@ -408,21 +409,28 @@ def arm_few_s8(c: Call, mix: ArmMix) -> None:
 
 
 def arm_gemm_matrix(c: Call, mix: ArmMix) -> None:
-    """SMMLA, eight k of two rows and two columns, in tiles of eight columns."""
-    steps, halves = c.group / 8, 2 * c.panels
-    mix.add("smmla", c.m / 2 * 4 * halves * steps)
-    mix.load((c.m / 2 + c.tiles * 4) * halves * steps)
-    # Rows are paired once for all columns, and columns once for all rows.
-    mix.load(c.m * steps)
-    mix.store(c.m / 2 * steps)
-    mix.codes(c, 2 * halves * steps, subtract=True)
-    mix.add("zip1 zip2", 2 * halves * steps)
-    mix.store(4 * halves * steps)
-    # The sums of two rows and two columns each become those of one row.
-    mix.add("zip1", c.m * 2 * halves)
-    mix.load(c.tiles * 2 * halves)
-    mix.end_s8(c.m * halves, 2)
-    mix.sides(c)
+    """SMMLA, eight k of two rows and two columns, in tiles of eight columns; acc stays in registers for a block."""
+    steps, quads, pairs, blocks = c.group / 8, 2 * c.panels, c.m / 2, min(1, c.group / MATRIX_BLOCK)
+    sums = pairs * 4 * quads
+    mix.add("smmla", sums * steps)
+    mix.load((pairs + c.tiles * 4) * quads * steps)
+    # Rows are paired once for all columns, without vectors, and columns once for all rows.
+    mix.load(c.m * steps, "r")
+    mix[Operation(NOTHING, store="r", name="stp")] += pairs * steps
+    mix.codes(c, 2 * quads * steps, subtract=True)
+    mix.add("zip1 zip2", 2 * quads * steps)
+    mix.store(4 * quads * steps)
+    # So are the scales.
+    mix.load(c.m, "r")
+    mix.store(pairs)
+    mix.widen_scales(2 * quads)
+    mix.add("zip1 zip2", 2 * quads)
+    mix.store(4 * quads)
+    mix.load((pairs + c.tiles * 4) * quads)
+    mix.add("scvtf fmul fmla", sums)
+    mix.load(sums * blocks)
+    mix.add("zip1 zip2", sums * blocks)
+    mix.store(sums * blocks)
 
 
 ARM_FAMILIES: dict[tuple[str, bool], Callable[[Call, ArmMix], None]] = {
@@ -441,7 +449,7 @@ def plan(kernel: Kernel, group: int, m: int) -> Mix:
     if kernel.isa.startswith("neon"):
         mix = ArmMix()
         how = "matrix" if kernel.isa.endswith("i8mm") else kernel.lhs
-        few = kernel.nr == 64 or (kernel.isa == "neon" and kernel.nr == 32)
+        few = how != "matrix" and (kernel.nr == 64 or (kernel.isa == "neon" and kernel.nr == 32))
         ARM_FAMILIES[how, few](call, mix)
     else:
         mix = X86Mix(kernel.isa)

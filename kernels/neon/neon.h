@@ -22,6 +22,13 @@ QMM_INLINE float32x4_t load_now(const float* p) {
   return v;
 }
 
+// A zero of its own: compilers make one, and copy it, which takes a pipe where this takes none.
+QMM_INLINE int32x4_t zero_now() {
+  int32x4_t v;
+  asm volatile("movi %0.4s, #0" : "=w"(v));
+  return v;
+}
+
 // Four scales or mins.
 QMM_INLINE float32x4_t widen(Scale type, const uint8_t* values, int64_t i) {
   if (type == Scale::F32) return vreinterpretq_f32_u8(load(values + i * 4));
