@@ -84,6 +84,11 @@ QMM_INLINE void prefetch(const uint8_t* base, int64_t offset) {
   __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(base) + static_cast<uintptr_t>(offset)));
 }
 
+// Bytes from one address to another, which may be of another array.
+QMM_INLINE int64_t distance(const uint8_t* from, const uint8_t* to) {
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from));
+}
+
 // Prefetches `lines` lines of a panel's codes, `distance` k ahead of k: of this block, or of the next. The distance is
 // what memory takes, some 100 ns, at the speed of the kernel, and as much again.
 template <int Bits>
@@ -93,6 +98,23 @@ QMM_INLINE void prefetch_ahead(const Block& b, int64_t panel, int64_t k, int64_t
   const uint8_t* base = here ? b.codes : b.next_codes;
   const int64_t at = panel * b.panel_stride + (here ? k + distance : k + distance - b.k) * size;
   for (int i = 0; i < lines; ++i) prefetch(base, at + i * kLine);
+}
+
+// A pointer or index as it is, of which the compiler does not know how it was made: it would keep each address of a
+// loop that it can count up in a register of its own, of which there are too few.
+template <class T>
+QMM_INLINE T opaque(T x) {
+  asm("" : "+r"(x));
+  return x;
+}
+
+// Where the codes lie that a kernel of few rows prefetches, in bytes from those that it reads at k: `ahead` k on, in
+// this block or in the next. What lies ahead is what memory takes, some 100 ns, at the speed of the kernel, and as much
+// again.
+template <int Bits>
+QMM_INLINE int64_t distance_ahead(const Block& b, int64_t k, int64_t ahead) {
+  constexpr int64_t size = kPanel * Bits / 8;  // bytes of one k
+  return k + ahead < b.k ? ahead * size : distance(b.codes, b.next_codes) + (ahead - b.k) * size;
 }
 
 // Prefetches what stands in the place of a group's sides in the next block.

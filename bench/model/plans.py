@@ -359,7 +359,6 @@ def arm_gemm_f32(c: Call, mix: ArmMix) -> None:
 def arm_gemv_f32(c: Call, mix: ArmMix) -> None:
     vectors, pairs = c.panels * mix.panel, c.panels / 2
     mix.decode_f32(c, c.m * vectors * c.group / 8)
-    mix.load(c.m * vectors * c.group)  # what is subtracted
     mix.load(c.m * pairs * c.group / 4)
     mix.add("fmla", c.m * vectors * c.group)
     mix.widen_scales(c.m * vectors)
