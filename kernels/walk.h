@@ -47,20 +47,23 @@ QMM_INLINE void for_offset(Offset offset, Run run) {
 }
 
 // Bytes of the scales and of the offsets of a group of a panel.
-QMM_INLINE int64_t scales_size(const Block& b) { return kPanel * (b.scale == Scale::F32 ? 4 : 2); }
-QMM_INLINE int64_t offsets_size(const Block& b) {
-  return b.offset == Offset::Symmetric ? 0 : b.offset == Offset::Zeros ? kPanel : scales_size(b);
+QMM_INLINE int64_t scales_size(Scale scale) { return kPanel * (scale == Scale::F32 ? 4 : 2); }
+QMM_INLINE int64_t offsets_size(Scale scale, Offset offset) {
+  return offset == Offset::Symmetric ? 0 : offset == Offset::Zeros ? kPanel : scales_size(scale);
 }
 
-// Where the sides of a group of a panel lie.
+// Where the sides of a group of a panel lie, in a block of this type and offset.
 struct SidesAt {
   Scale type;
   const uint8_t* scales;
   const uint8_t* offsets;
 };
+QMM_INLINE SidesAt sides_at(const Block& b, Scale scale, Offset offset, int64_t group, int64_t panel) {
+  return {scale, b.scales + panel * b.panel_stride + group * scales_size(scale),
+          b.offsets + panel * b.panel_stride + group * offsets_size(scale, offset)};
+}
 QMM_INLINE SidesAt sides_at(const Block& b, int64_t group, int64_t panel) {
-  return {b.scale, b.scales + panel * b.panel_stride + group * scales_size(b),
-          b.offsets + panel * b.panel_stride + group * offsets_size(b)};
+  return sides_at(b, b.scale, b.offset, group, panel);
 }
 
 // Where a group begins and ends in a block.
@@ -119,8 +122,9 @@ QMM_INLINE int64_t distance_ahead(const Block& b, int64_t k, int64_t ahead) {
 
 // Prefetches what stands in the place of a group's sides in the next block.
 QMM_INLINE void prefetch_sides(const Block& b, int64_t group, int64_t panel) {
-  prefetch(b.next_scales, panel * b.panel_stride + group * scales_size(b));
-  if (b.offset != Offset::Symmetric) prefetch(b.next_offsets, panel * b.panel_stride + group * offsets_size(b));
+  prefetch(b.next_scales, panel * b.panel_stride + group * scales_size(b.scale));
+  if (b.offset != Offset::Symmetric)
+    prefetch(b.next_offsets, panel * b.panel_stride + group * offsets_size(b.scale, b.offset));
 }
 
 }  // namespace

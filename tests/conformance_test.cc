@@ -581,7 +581,7 @@ TEST(Choose, Vnni) {
   constexpr uint64_t kAvxVnni = QMM_CPU_AVX2 | QMM_CPU_AVXVNNI, kAvx512 = QMM_CPU_AVX2 | QMM_CPU_AVX512,
                      kAvx512Vnni = kAvx512 | QMM_CPU_AVX512VNNI;
   EXPECT_EQ(name(kAvxVnni, Lhs::F32, 4, 2), "qmm_f32_f32_u4_6x16x8_avx2");
-  EXPECT_EQ(name(kAvxVnni, Lhs::S8, 4, 4), "qmm_f32_s8_u4_2x64x8_avxvnni");
+  EXPECT_EQ(name(kAvxVnni, Lhs::S8, 4, 4), "qmm_f32_s8_u4_4x64x8_avxvnni");
   EXPECT_EQ(name(kAvxVnni, Lhs::S8, 4, 5), "qmm_f32_s8_u4_6x16x8_avxvnni");
   EXPECT_EQ(name(kAvxVnni | QMM_CPU_AVXVNNIINT8, Lhs::S8, 4, 5), "qmm_f32_s8_u4_6x16x8_avxvnni");
   EXPECT_EQ(name(kAvxVnni | QMM_CPU_AVXVNNIINT8, Lhs::S8, 8, 5), "qmm_f32_s8_s8_6x16x8_avxvnniint8");

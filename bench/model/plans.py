@@ -223,6 +223,18 @@ def dot_of(c: Call) -> str:
     return "vpdpbssd" if c.kernel.isa == "avxvnniint8" else "vpdpbusd"
 
 
+def operands(c: Call, mix: X86Mix) -> float:
+    """A group's codes as operands, and how many vectors they are."""
+    vectors = c.panels * mix.panel * c.group / 4
+    if c.bits == 4:
+        mix.nibbles(vectors / 2)
+    elif dot_of(c) == "vpdpbusd":
+        mix.add("vpxor", vectors, load=mix.width)
+    else:
+        mix.load(vectors)
+    return vectors
+
+
 def gemm_dot(c: Call, mix: X86Mix) -> None:
     """vpdpbusd, or vpdpbssd for s8."""
     steps, vectors = c.group / 4, c.panels * mix.panel
@@ -236,25 +248,15 @@ def gemm_dot(c: Call, mix: X86Mix) -> None:
     mix.broadcast(c.m)
     mix.copy(c.m * (vectors - 1))
     mix.end_s8(c.m, vectors, scale=mix.width)
-    lines = vectors * c.group / 8
-    if c.bits == 4:
-        mix.nibbles(lines)
-    else:
-        mix.load(2 * lines)
-        mix.add("vpxor" if dot_of(c) == "vpdpbusd" else "", 2 * lines)
-    mix.store(2 * lines)
+    mix.store(operands(c, mix))
     mix.sides(c)
 
 
 def gemv_dot(c: Call, mix: X86Mix) -> None:
     steps, vectors = c.group / 4, c.panels * mix.panel
-    passes = 1 if mix.width == "z" else 2  # over the panels: as many sums as fit into registers
-    lines = vectors * c.group / 8
-    if c.bits == 4:
-        mix.nibbles(lines)
-    else:
-        mix.load(2 * lines)
-        mix.add("vpxor" if dot_of(c) == "vpdpbusd" else "", 2 * lines)
+    # Panels side by side, as many as there are registers for their sums.
+    passes = c.panels / min(c.panels, (16 if mix.width == "z" else 4) // c.m)
+    operands(c, mix)
     mix.add(dot_of(c), c.m * vectors * steps)
     mix.broadcast(c.m * passes * steps)
     mix.broadcast(c.m * passes)

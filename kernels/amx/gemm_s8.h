@@ -92,7 +92,6 @@ inline void unpack(const Block& b, uint8_t* to) {
         store(lines, _mm512_sub_epi8(low_nibbles(line), zeros));
         store(lines + kLine, _mm512_sub_epi8(high_nibbles(line), zeros));
       }
-      prefetch_sides(b, g.index, p);
     });
 }
 
@@ -131,36 +130,26 @@ QMM_INLINE void for_each_sum(Use use) {
   });
 }
 
-// The sides of a group of P panels, in registers.
-template <int P>
-struct LoadedSides {
-  Float scales[P], mins[P];
-  Int zeros[P];
-  QMM_INLINE Float scale(int64_t at) const { return scales[at / kPanel]; }
-  QMM_INLINE Int zero(int64_t at) const { return zeros[at / kPanel]; }
-  QMM_INLINE Float min(int64_t at) const { return mins[at / kPanel]; }
-};
-
 // Adds the sums of a group to acc, for the rows of a tile.
 template <Offset O, int P>
-QMM_NOINLINE void end_group(const Block& b, int64_t group, int64_t row, int64_t rows, const int32_t* sums) {
-  LoadedSides<P> sides;
-  unroll<P>([&](auto p) QMM_FLAT {
-    const PackedSides packed = packed_sides(b, group, p);
-    sides.scales[p] = packed.scale(0);
-    if constexpr (O == Offset::Mins) sides.mins[p] = packed.min(0);
-    if constexpr (O == Offset::Zeros) sides.zeros[p] = packed.zero(0);
-  });
+QMM_NOINLINE void end_group(Block b, int64_t group, int64_t row, int64_t rows, const int32_t* sums) {
+  const auto sides = load_sides<O, P>(b, group, 0);
   const int64_t first = row * b.lhs_group_stride + group;
   const auto* lhs_sum = static_cast<const int32_t*>(b.lhs_sums) + first;
   const float* lhs_scale = b.lhs_scales + first;
   float* acc = b.acc + row * P * kPanel;
-  for (int64_t i = 0; i < rows; ++i) {
-    Int d[P];
-    unroll<P>([&](auto p) QMM_FLAT { d[p] = load(sums + p * kPanel); });
-    add_row_dot<O>(sides, 0, row_terms(set1(*lhs_sum), broadcast_f32(lhs_scale)), acc, d);
-    sums += P * kPanel, acc += P * kPanel, lhs_sum += b.lhs_group_stride, lhs_scale += b.lhs_group_stride;
-  }
+  const auto add_rows = [&]<int R>() QMM_FLAT {
+    unroll<R>([&](auto i) QMM_FLAT {
+      Int d[P];
+      unroll<P>([&](auto p) QMM_FLAT { d[p] = load(sums + (i * P + p) * kPanel); });
+      add_row_dot<O>(sides, 0, row_terms(set1(*lhs_sum), broadcast_f32(lhs_scale)), acc + i * P * kPanel, d);
+      lhs_sum += b.lhs_group_stride, lhs_scale += b.lhs_group_stride;
+    });
+    sums += R * P * kPanel, acc += R * P * kPanel;
+  };
+  int64_t i = 0;
+  for (; i + 4 <= rows; i += 4) add_rows.template operator()<4>();
+  for (; i < rows; ++i) add_rows.template operator()<1>();
 }
 
 // R x P tiles of up to 32 rows, over the groups from g to the end, which are of one length. `sums`: of two groups.

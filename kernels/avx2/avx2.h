@@ -15,6 +15,7 @@ using Float = __m256;
 constexpr int kColumns = 8;                  // 32-bit lanes
 constexpr int kVectors = kPanel / kColumns;  // of a row of a panel
 constexpr int kBytes = 4 * kColumns;         // of a vector
+constexpr int kRegisters = 16;
 
 QMM_INLINE Int load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 QMM_INLINE void store(void* p, Int v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
@@ -69,7 +70,9 @@ template <int Bits>
 QMM_INLINE Int shift_right(Int v) {
   return _mm256_srli_epi32(v, Bits);
 }
-QMM_INLINE Int exclusive_or(Int a, Int b) { return _mm256_xor_si256(a, b); }
+
+// Signed bytes as unsigned ones, 128 more.
+QMM_INLINE Int load_unsigned(const void* p) { return _mm256_xor_si256(load(p), set1_s8(-128)); }
 
 // The nibbles of bytes.
 QMM_INLINE Int low_nibbles(Int bytes) { return _mm256_and_si256(bytes, set1_s8(15)); }

@@ -15,6 +15,7 @@ using Float = __m512;
 constexpr int kColumns = 16;                 // 32-bit lanes
 constexpr int kVectors = kPanel / kColumns;  // of a row of a panel
 constexpr int kBytes = 4 * kColumns;         // of a vector
+constexpr int kRegisters = 32;
 
 // Not the intrinsic: GCC 12 moves its result through the stack where 32-bit lanes are wanted of it.
 QMM_INLINE Int load(const void* p) {
@@ -53,11 +54,11 @@ QMM_INLINE Int load_first(const int32_t* p, int64_t count) {
   return _mm512_maskz_loadu_epi32(static_cast<__mmask16>(count < kColumns ? (1 << count) - 1 : -1), p);
 }
 
-// Four bytes to every lane.
+// Four bytes to every lane. Not the intrinsic, for which GCC 12 may load them to a general register first.
 QMM_INLINE Int broadcast4(const void* p) {
-  int32_t v;
-  std::memcpy(&v, p, 4);
-  return set1(v);
+  Int v;
+  asm("vpbroadcastd %1, %0" : "=v"(v) : "m"(*static_cast<const uint8_t(*)[4]>(p)));
+  return v;
 }
 
 // A float to every lane.
@@ -73,7 +74,13 @@ template <int Bits>
 QMM_INLINE Int shift_right(Int v) {
   return _mm512_srli_epi32(v, Bits);
 }
-QMM_INLINE Int exclusive_or(Int a, Int b) { return _mm512_xor_si512(a, b); }
+
+// Signed bytes as unsigned ones, 128 more.
+QMM_INLINE Int load_unsigned(const void* p) {
+  Int v;
+  asm("vpxord %1, %2, %0" : "=v"(v) : "m"(*static_cast<const __m512i_u*>(p)), "v"(set1_s8(-128)));
+  return v;
+}
 
 // The nibbles of bytes.
 QMM_INLINE Int low_nibbles(Int bytes) { return _mm512_and_si512(bytes, set1_s8(15)); }

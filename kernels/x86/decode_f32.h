@@ -23,8 +23,7 @@ constexpr int kStep = Bits == 4 ? 4 : 8;
 // The lanes of a quarter; `line` points to the columns' bytes at k. Signed codes become unsigned, 128 more.
 template <int Bits>
 QMM_INLINE Int load_quarter(const uint8_t* line, int quarter) {
-  Int lanes = load(line + (Bits == 8 ? quarter / 2 * kLine : 0));
-  if constexpr (Bits == 8) lanes = exclusive_or(lanes, set1_s8(-128));
+  const Int lanes = Bits == 8 ? load_unsigned(line + quarter / 2 * kLine) : load(line);
   return quarter % 2 == 0 ? lanes : shift_right<16>(lanes);
 }
 

@@ -29,8 +29,8 @@ QMM_INLINE void multiply(Int& sum, Int codes, Int a) {
 
 // A vector of a line of s8 codes, as the operand.
 template <Codes C>
-QMM_INLINE Int operand(Int line) {
-  return C == Codes::S8 ? exclusive_or(line, set1_s8(-128)) : line;
+QMM_INLINE Int operand(const uint8_t* line) {
+  return C == Codes::S8 ? load_unsigned(line) : load(line);
 }
 
 // What a group's sums start with: zero * -sum of a, for the zero that all columns have.

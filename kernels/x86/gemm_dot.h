@@ -29,9 +29,8 @@ QMM_INLINE void unpack_bytes(const Block& b, int64_t p, uint8_t* w) {
     unroll<kBits<T> / 4>([&](auto line) QMM_FLAT { prefetch(b.next_codes, at + k * kSize + line * kLine); });
     unroll<kVectors>([&](auto v) QMM_FLAT {
       const uint8_t* from = b.codes + at + k * kSize + v * kBytes;
-      const Int line = load(from);
-      store(w + v * kBytes, T == Codes::U4 ? low_nibbles(line) : operand<T>(line));
-      store(w + NR * 4 + v * kBytes, T == Codes::U4 ? high_nibbles(line) : operand<T>(load(from + kLine)));
+      store(w + v * kBytes, T == Codes::U4 ? low_nibbles(load(from)) : operand<T>(from));
+      store(w + NR * 4 + v * kBytes, T == Codes::U4 ? high_nibbles(load(from)) : operand<T>(from + kLine));
     });
   }
 }

@@ -98,7 +98,7 @@ QMM_NOINLINE void tile_of_chains(Block b, Sides sides, uint8_t* w, int64_t row) 
     a += b.group, ++sum, ++scale;
     b.codes += b.group * 8, b.next_codes += b.group * 8, w += b.group * kPanel;
     sides.scales += kPanel, sides.zeros += kPanel, sides.mins += kPanel;
-    b.next_scales += scales_size(b), b.next_offsets += offsets_size(b);
+    b.next_scales += scales_size(b.scale), b.next_offsets += offsets_size(b.scale, b.offset);
   }
 }
 

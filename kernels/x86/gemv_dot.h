@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // 8-bit lhs, few rows, on vpdpbusd: I = sum of a * code over a group, see dot.h. Codes become its operand in registers.
-// Panels are read side by side, for the sake of memory bandwidth: P of them in one step, a group of P in turn.
+// Panels are read side by side, for the sake of memory bandwidth: P of them in one step, a group of P in turn. The
+// block is read where it is used: a compiler that may keep its members in registers keeps all of them, and spills.
 //
-// Tile of R rows x P panels; a step is 8 k: a line of 4-bit codes, two of 8-bit ones.
-//   d[R][P][kVectors]  int32 sums     w  16 columns x 4 k     a  4 k of a row, in every lane
+// Tile of R rows x P panels, up to half of the registers; a step is 8 k: a line of 4-bit codes, two of 8-bit ones.
+//   d[R][P * kVectors]  int32 sums     w  16 columns x 4 k     a  4 k of a row, in every lane
 // 64 bytes of 4-bit codes take 2 AND, a shift and, a row, 2 dots; of 8-bit codes 1 XOR (vpdpbssd: none) and a dot. One
 // row reads 25 and 64 bytes/cycle on two ports of AVX-512, or half of that with AVX-VNNI: above what memory has.
 #pragma once
@@ -14,64 +15,88 @@
 namespace qmm::isa {
 namespace {
 
-// Panels [first, first + P) of a tile of rows.
-template <Codes T, Offset O, int R, int P>
-QMM_INLINE void group(const Block& b, const Group& g, int64_t row, int64_t first) {
-  constexpr int64_t kSize = kPanel * kBits<T> / 8, kAhead = 1024 / kBits<T>;  // bytes of one k; k to prefetch ahead
-  const auto* a = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
-  const auto* lhs_sums = static_cast<const int32_t*>(b.lhs_sums) + row * b.lhs_group_stride + g.index;
-  const auto lhs_sum = [&](int i) QMM_FLAT { return broadcast4(lhs_sums + i * b.lhs_group_stride); };
-  const auto place = [&](int i, int p) { return ((row + i) * b.panels + first + p) * kPanel; };
-  auto* carry = static_cast<int32_t*>(b.carry);
-  Int d[R][P][kVectors];
-  unroll<R>([&](auto i) QMM_FLAT {
-    const Int start = start_of<T>(O, lhs_sum(i));
-    unroll<P * kVectors>([&](auto v) QMM_FLAT {
-      Int& sum = d[i][v / kVectors][v % kVectors];
-      sum = g.resume ? load(carry + place(i, v / kVectors) + v % kVectors * kColumns) : start;
-    });
-  });
-  for (int64_t k = g.begin; k < g.end; k += 8) {
-    const uint8_t* codes = b.codes + first * b.panel_stride + k * kSize;
-    unroll<P>([&](auto p) QMM_FLAT { prefetch_ahead<kBits<T>>(b, first + p, k, kAhead, kBits<T> / 4); });
-    unroll<2>([&](auto s) QMM_FLAT {
-      Int av[R];
-      unroll<R>([&](auto i) QMM_FLAT { av[i] = broadcast4(a + i * b.lhs_stride + k + s * 4); });
-      unroll<P * kVectors>([&](auto v) QMM_FLAT {
-        const uint8_t* from = codes + v / kVectors * b.panel_stride + v % kVectors * kBytes;
-        const Int line = load(T == Codes::U4 ? from : from + s * kLine);
-        const Int w = T != Codes::U4 ? operand<T>(line) : s == 0 ? low_nibbles(line) : high_nibbles(line);
-        unroll<R>([&](auto i) QMM_FLAT { multiply<T>(d[i][v / kVectors][v % kVectors], w, av[i]); });
-      });
-    });
-  }
-  asm volatile("" : "+r"(lhs_sums));  // or else they are loaded before the loop, and spilled over it
-  unroll<R>([&](auto i) QMM_FLAT {
-    const float* scale = b.lhs_scales + (row + i) * b.lhs_group_stride + g.index;
-    const RowTerms terms = row_terms(lhs_sum(i), broadcast_f32(scale));
+constexpr int kMostPanels = 4;  // of a block
+
+// d += the products of R rows and P panels over so many steps, and prefetches as many lines `ahead` of those it reads.
+template <Codes T, int Steps, int R, int P>
+QMM_INLINE void add_steps(const int8_t*& a, int64_t stride, const uint8_t* (&codes)[P], int64_t ahead,
+                          Int (&d)[R][P * kVectors]) {
+  constexpr int kLines = kBits<T> / 4;  // of a panel in a step
+  unroll<Steps * 2>([&](auto s) QMM_FLAT {
+    // Panel after panel, so that one address is enough.
     unroll<P>([&](auto p) QMM_FLAT {
-      if (g.suspend)
-        unroll<kVectors>([&](auto v) QMM_FLAT { store(carry + place(i, p) + v * kColumns, d[i][p][v]); });
-      else
-        add_row_dot<O>(packed_sides(b, g.index, first + p), 0, terms, b.acc + place(i, p), d[i][p]);
+      if constexpr (p * Steps * 2 / P == s) {
+        const uint8_t* next = opaque(codes[p] + ahead);
+        unroll<Steps * kLines>([&](auto line) QMM_FLAT { prefetch(next, line * kLine); });
+      }
+    });
+    Int av[R];
+    unroll<R>([&](auto i) QMM_FLAT { av[i] = broadcast4(a + i * stride + s * 4); });
+    unroll<P * kVectors>([&](auto v) QMM_FLAT {
+      const uint8_t* from = codes[v / kVectors] + v % kVectors * kBytes;
+      const Int w = T != Codes::U4 ? operand<T>(from + s * kLine)
+                    : s % 2 == 0   ? low_nibbles(load(from + s / 2 * kLine))
+                                   : high_nibbles(load(from + s / 2 * kLine));
+      unroll<R>([&](auto i) QMM_FLAT { multiply<T>(d[i][v], w, av[i]); });
     });
   });
-  unroll<P>([&](auto p) QMM_FLAT { prefetch_sides(b, g.index, first + p); });
+  a += Steps * 8;
+  unroll<P>([&](auto p) QMM_FLAT { codes[p] = opaque(codes[p] + Steps * kLines * kLine); });
 }
 
-// The panels from `first` on, P at a time.
+// R rows, and the panels from `first` on, P at a time, a group of each in turn.
 template <Codes T, Offset O, int R, int P>
-QMM_NOINLINE void panels(Block b, int64_t row, int64_t first) {
+QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
+  constexpr int64_t kSize = kPanel * kBits<T> / 8, kAhead = 1024 / kBits<T>;  // bytes of one k; k to prefetch ahead
+  constexpr int V = P * kVectors;
+  const int64_t width = b.panels * kPanel;
+  const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
+  const auto* lhs_sums = static_cast<const int32_t*>(b.lhs_sums) + row * b.lhs_group_stride;
+  const float* lhs_scales = b.lhs_scales + row * b.lhs_group_stride;
+  float* acc_of_rows = b.acc + row * width;
+  auto* carry_of_rows = static_cast<int32_t*>(b.carry) + row * width;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
-    for (int64_t panel = first; panel + P <= b.panels; panel += P) group<T, O, R, P>(b, g, row, panel);
+    int64_t panel = P == kMostPanels ? 0 : first;
+    do {
+      const auto lhs_sum = [&](int i) QMM_FLAT { return broadcast4(lhs_sums + i * b.lhs_group_stride + g.index); };
+      int32_t* carry = carry_of_rows + panel * kPanel;
+      Int d[R][V];
+      unroll<R>([&](auto i) QMM_FLAT {
+        const Int start = start_of<T>(O, lhs_sum(i));
+        unroll<V>([&](auto v) QMM_FLAT { d[i][v] = g.resume ? load(carry + i * width + v * kColumns) : start; });
+      });
+      const int8_t* a = opaque(lhs + g.begin);
+      const uint8_t* base = opaque(b.codes + panel * b.panel_stride + g.begin * kSize);
+      const uint8_t* codes[P];
+      unroll<P>([&](auto p) QMM_FLAT { codes[p] = opaque(base + p * b.panel_stride); });
+      int64_t k = opaque(g.begin);
+      const auto add = [&]<int Steps>() QMM_FLAT {
+        add_steps<T, Steps>(a, b.lhs_stride, codes, distance_ahead<kBits<T>>(b, k, kAhead), d);
+        k += Steps * 8;
+      };
+      while (k + 32 <= g.end) add.template operator()<4>();
+      k = opaque(k);  // or else the compiler unrolls what is left
+      while (k < g.end) add.template operator()<1>();
+      if (g.suspend) {
+        unroll<R * V>([&](auto i) QMM_FLAT { store(carry + i / V * width + i % V * kColumns, d[i / V][i % V]); });
+        continue;
+      }
+      const auto sides = load_sides<O, P>(b, g.index, panel);
+      float* acc = acc_of_rows + panel * kPanel;
+      unroll<R>([&](auto i) QMM_FLAT {
+        const Float scale = broadcast_f32(lhs_scales + i * b.lhs_group_stride + g.index);
+        add_row_dot<O>(sides, 0, row_terms(lhs_sum(i), scale), acc + i * width, d[i]);
+      });
+    } while (P < kMostPanels && (panel = opaque(panel + P)) + P <= b.panels);
   });
 }
 
-// MR rows and P panels at a time.
-template <Codes T, int MR, int P>
+// MR rows at a time, and as many panels as there are registers for their sums.
+template <Codes T, int MR>
 void gemv_dot(const Block& b) {
   for_offset(b.offset, [&]<Offset O>() {
     for_each_tile<MR>(b.rows, [&]<int R>(int64_t row) {
+      constexpr int kMost = kRegisters / 2 / (R * kVectors), P = kMost < kMostPanels ? kMost : kMostPanels;
       if (b.panels >= P) panels<T, O, R, P>(b, row, 0);
       if (b.panels % P != 0) panels<T, O, R, 1>(b, row, b.panels / P * P);
     });

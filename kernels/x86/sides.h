@@ -64,6 +64,43 @@ struct PackedSides : SidesAt {
   QMM_INLINE Float min(int64_t at) const { return widen(type, offsets, at); }
 };
 
+// The sides of a group of P panels side by side, in registers, by the vectors of their columns.
+template <int P>
+struct LoadedSides {
+  Float scales[P * kVectors], mins[P * kVectors];
+  Int zeros[P * kVectors];
+  QMM_INLINE Float scale(int64_t at) const { return scales[at / kColumns]; }
+  QMM_INLINE Int zero(int64_t at) const { return zeros[at / kColumns]; }
+  QMM_INLINE Float min(int64_t at) const { return mins[at / kColumns]; }
+};
+
+// Loads them, and prefetches what stands in their place in the next block. Their type is asked once for all.
+template <Offset O, int P>
+QMM_INLINE LoadedSides<P> load_sides(const Block& b, int64_t group, int64_t panel) {
+  LoadedSides<P> sides;
+  const auto load_all = [&]<Scale Type>() QMM_FLAT {
+    SidesAt at = sides_at(b, Type, O, group, panel);
+    unroll<P>([&](auto p) QMM_FLAT {
+      at.scales = opaque(at.scales), at.offsets = opaque(at.offsets);
+      unroll<kVectors>([&](auto v) QMM_FLAT {
+        constexpr int i = p * kVectors + v;
+        sides.scales[i] = widen(Type, at.scales, v * kColumns);
+        if constexpr (O == Offset::Mins) sides.mins[i] = widen(Type, at.offsets, v * kColumns);
+        if constexpr (O == Offset::Zeros) sides.zeros[i] = split_zero(widen_zero(at.offsets + v * kColumns));
+      });
+      prefetch(at.scales, distance(b.scales, b.next_scales));
+      if constexpr (O != Offset::Symmetric) prefetch(at.offsets, distance(b.offsets, b.next_offsets));
+      at.scales += b.panel_stride, at.offsets += b.panel_stride;
+    });
+  };
+  switch (b.scale) {
+    case Scale::F16: load_all.template operator()<Scale::F16>(); break;
+    case Scale::BF16: load_all.template operator()<Scale::BF16>(); break;
+    case Scale::F32: load_all.template operator()<Scale::F32>(); break;
+  }
+  return sides;
+}
+
 // The sides of a group of a panel.
 QMM_INLINE PackedSides packed_sides(const Block& b, int64_t group, int64_t panel) {
   return {sides_at(b, group, panel)};
