@@ -47,6 +47,28 @@ QMM_INLINE float32x4_t decode(uint32x4_t lanes, int place, float32x4_t bias) {
   return vsubq_f32(vreinterpretq_f32_u32(vbslq_u32(mask, lanes, exponent)), bias);
 }
 
+// Decodes a panel of a block, for all its rows: [k][16].
+template <int Bits>
+void unpack_f32(const Block& b, int64_t panel, float* to) {
+  const uint8_t* codes = b.codes + panel * b.panel_stride;
+  for_each_group(b, [&](const Group& g) {
+    for (int c = 0; c < kPanel; c += 4) {
+      const float32x4_t zero = zeros_f32<Bits>(b, b.offset, g, panel, c);
+      for (int64_t k = g.begin; k < g.end; k += 8) {
+        const int64_t line = k * 2 * Bits + c * 4;
+        if (c == 0)
+          for (int64_t i = 0; i < 16 * Bits; i += kLine) prefetch(b.next_codes, panel * b.panel_stride + line + i);
+        unroll<8>([&](auto i) QMM_FLAT {
+          constexpr int place = place_of<Bits>(i);
+          vst1q_f32(to + (k + i) * kPanel + c,
+                    decode<Bits>(load_lanes<Bits>(codes + line, i), place, bias<Bits>(zero, place)));
+        });
+      }
+    }
+    prefetch_sides(b, g.index, panel);
+  });
+}
+
 // Ends a group for four columns: acc = fma(t, scale, acc), then mins, of which there is a sum of the row each.
 template <class AnySides>
 QMM_INLINE void end_f32(Offset offset, const AnySides& sides, int64_t column, const float* lhs_sum, float* acc,

@@ -95,8 +95,7 @@ QMM_INLINE PackedSides packed_sides(const Block& b, int64_t group, int64_t panel
 template <Offset O, int P, class End>
 QMM_INLINE void for_sides(const Block& b, int64_t group, int64_t panel, End end) {
   const auto run = [&](Scale type) QMM_FLAT {
-    PackedSides sides = packed_sides(b, group, panel);
-    sides.type = type;
+    PackedSides sides{sides_at(b, type, O, group, panel)};
     unroll<P>([&](auto p) QMM_FLAT {
       sides.scales = opaque(sides.scales), sides.offsets = opaque(sides.offsets);
       end(p, sides);

@@ -57,6 +57,12 @@ QMM_INLINE svint32_t zero_now() {
   return v;
 }
 
+// In one of the registers z0 .. z7, where SDOT by an element wants it: GCC copies it there for each of them.
+QMM_INLINE svint8_t keep_low(svint8_t v) {
+  asm("" : "+y"(v));
+  return v;
+}
+
 // How panels are cut: into 1, 2 or 4 chunks each.
 struct Cut {
   int64_t length = static_cast<int64_t>(svcntb());                // of a vector, in bytes

@@ -43,6 +43,8 @@ QMM_NOINLINE void tile_smmla(Block b, const neon::Memory<T>& memory, int64_t row
   const svbool_t bytes = cut.bytes(), words = cut.words();
   const svbool_t half = svwhilelt_b32_s64(0, kPanel >> cut.shift >> 1);  // of a vector: so many columns of a row
   const PairedPlaces<V> places(cut, first);
+  const uint8_t* columns[V];
+  unroll<V>([&](auto v) QMM_FLAT { columns[v] = opaque(memory.panels[places.panel[v]][0][0] + places.byte[v]); });
   const auto acc_of = [&](int64_t r, int v)
                           QMM_FLAT { return b.acc + (r * b.panels + places.panel[v]) * kPanel + places.byte[v] / 8; };
   const auto carry_of = [&](int i, int v) QMM_FLAT {
@@ -68,20 +70,18 @@ QMM_NOINLINE void tile_smmla(Block b, const neon::Memory<T>& memory, int64_t row
       };
       with_vectors<P * V>(begin, [&](auto&... d) QMM_FLAT {
         for (int64_t k = g.begin / 8; k < g.end / 8; ++k)
-          with_vectors<P>([&](auto i) QMM_FLAT { return svld1rq_s8(svptrue_b8(), memory.rows[k][i]); },
-                          [&](auto&... a) QMM_FLAT {
-                            with_vectors<V>(
-                                [&](auto v) QMM_FLAT {
-                                  return svreinterpret_s8_u8(
-                                      svld1_u8(bytes, memory.panels[places.panel[v]][k][0] + places.byte[v]));
-                                },
-                                [&](auto&... w) QMM_FLAT {
-                                  for_each_vector(
-                                      [&](auto j, svint32_t& sum)
+          with_vectors<P>(
+              [&](auto i) QMM_FLAT { return svld1rq_s8(svptrue_b8(), memory.rows[k][i]); },
+              [&](auto&... a) QMM_FLAT {
+                with_vectors<V>(
+                    [&](auto v)
+                        QMM_FLAT { return svreinterpret_s8_u8(svld1_u8(bytes, columns[v] + k * places.kSize)); },
+                    [&](auto&... w) QMM_FLAT {
+                      for_each_vector([&](auto j, svint32_t& sum)
                                           QMM_FLAT { sum = svmmla_s32(sum, pick<j / V>(a...), pick<j % V>(w...)); },
                                       d...);
-                                });
-                          });
+                    });
+              });
         if (g.suspend) {
           for_each_vector([&](auto j, svint32_t& sum) QMM_FLAT { svst1_s32(words, carry_of(j / V, j % V), sum); },
                           d...);
