@@ -121,7 +121,9 @@ class AArch64:
         if name.startswith("b."):
             name = "b"
         operands = split_operands(rest)
-        is_vector = re.search(self.vector, re.sub(r"\[[^]]*\]", "", rest)) is not None
+        # An address to go to may look as a register does.
+        branch = self.classes["scalar"].get(name) == "branch"
+        is_vector = not branch and re.search(self.vector, re.sub(r"\[[^]]*\]", "", rest)) is not None
         width = ("z" if re.search(r"\bz\d+", rest) else "v") if is_vector else "r"
         op = Operation(NOTHING, width, name=name)
 
