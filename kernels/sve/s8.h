@@ -63,13 +63,14 @@ QMM_INLINE void group_s8(const Block& b, const Group& g, Cut cut, int64_t row, i
               const auto high = add(std::integral_constant<int, half * 2 + 1>(), a...);
               const auto load = [&](auto v) QMM_FLAT { return svld1_u8(bytes, codes[v] + line); };
               if constexpr (C == Codes::Nibbles) {
+                // The high nibbles first: AND destroys what it reads.
                 with_vectors<V>(load, [&](auto&... w) QMM_FLAT {
-                  with_vectors<V>([&](auto v)
-                                      QMM_FLAT { return svreinterpret_s8_u8(svand_n_u8_x(bytes, pick<v>(w...), 15)); },
-                                  low);
                   with_vectors<V>([&](auto v)
                                       QMM_FLAT { return svreinterpret_s8_u8(svlsr_n_u8_x(bytes, pick<v>(w...), 4)); },
                                   high);
+                  with_vectors<V>([&](auto v)
+                                      QMM_FLAT { return svreinterpret_s8_u8(svand_n_u8_x(bytes, pick<v>(w...), 15)); },
+                                  low);
                 });
               } else {
                 with_vectors<V>([&](auto v) QMM_FLAT { return svreinterpret_s8_u8(load(v)); }, low);
