@@ -13,9 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "../runtime/choose.h"
-#include "../runtime/layout.h"
-#include "contenders/contender.h"
+#include "kernel_block.h"
 #include "sample.h"
 
 namespace bench {
@@ -164,40 +162,13 @@ void time_read(State& state, int streams, void (*read)(const std::byte*, int64_t
 
 // The kernel itself, on a block that fits in L1 with its row: 16 KiB of codes, 2 KiB of floats.
 void time_f32_decode(State& state) {
-  static constexpr Shape kBlock = {64, 512};
-  static const auto packed = make_libqmm(kU4G128, QMM_LHS_F32)->pack(kBlock);  // once, for all threads
-  const qmm_rhs_desc desc = describe(kBlock, kU4G128);
-  qmm::Layout layout;
-  require(qmm::make_layout("qmm_bench", &desc, &layout));
   uint64_t features;
   require(qmm::process_features(&features));
-  const qmm::Kernel* kernel = qmm::choose(features, qmm::Lhs::F32, desc.bits, 1);
-  const auto x = random_floats(kBlock.k), acc = allocate<float>(static_cast<size_t>(kBlock.n));
-  const auto carry = allocate<float>(static_cast<size_t>(kBlock.n));
-  const auto scratch = allocate<std::byte>(qmm::kScratch);
-  std::memset(acc.get(), 0, acc.bytes().size());
-  const auto* panels = reinterpret_cast<const uint8_t*>(packed.get()) + sizeof(qmm::Header);
-  qmm::Block block = {};
-  block.rows = 1;
-  block.panels = layout.panels;
-  block.k = kBlock.k;
-  block.group = desc.group;
-  block.lhs = x.get();
-  block.lhs_stride = kBlock.k;
-  block.codes = panels;
-  block.scales = panels + layout.scales_at;
-  block.next_codes = block.codes;
-  block.next_scales = block.scales;
-  block.next_offsets = block.offsets;
-  block.panel_stride = layout.panel_stride;
-  block.scale = static_cast<qmm::Scale>(desc.scale_dtype);
-  block.offset = static_cast<qmm::Offset>(desc.offset);
-  block.acc = acc.get();
-  block.carry = carry.get();
-  block.scratch = scratch.get();
+  const qmm::Kernel* kernel = qmm::choose(features, qmm::Lhs::F32, 4, 1);
+  const KernelBlock block(*kernel, 1, 512, 128);
   for (auto _ : state)
-    for (int i = 0; i < 16; ++i) kernel->run(block);
-  count(state, "GFLOP/s", 2.0 * 16 * double(kBlock.n * kBlock.k));
+    for (int i = 0; i < 16; ++i) block.run();
+  count(state, "GFLOP/s", 2.0 * 16 * block.products());
   state.SetLabel(kernel->name);
 }
 

@@ -46,8 +46,8 @@ function(qmm_add_kernels target)
   set(sve_i8mm_flags -march=armv8.2-a+sve+i8mm ${neon_flags})
   foreach(isa ${isas})
     if(QMM_SANITIZE AND NOT isa STREQUAL scalar)
-      # Compilers take minutes to instrument one of them. What callers pass lies between guard pages in the tests; an
-      # overrun from one array of a call's scratch to the next shows in wrong results alone. Fuzzers run the scalar ones.
+      # Compilers take minutes to instrument one of them. What they read and write lies between guard pages in the tests
+      # (guarded_arrays_test). Fuzzers run the scalar ones.
       list(APPEND ${isa}_flags -fno-sanitize=all $<$<BOOL:${QMM_BUILD_FUZZERS}>:-O0>)
     endif()
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/${isa}/*.cc)

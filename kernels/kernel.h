@@ -36,8 +36,9 @@ static inline int code_at(int bits, const uint8_t* codes, int64_t c, int64_t k) 
 
 // What one call computes. Panels are p = 0 .. panels-1, groups g = 0 .. ceil(k / group) - 1, and the last group may be
 // short. Only a group longer than the kernel's block_k goes on over several blocks, and a block then lies within that
-// one group: its sums so far travel in `carry`, in a form of the kernel's own, and scale and offset are applied by the
-// block that closes the group. The lhs' scales and sums are those of the whole group (or segment) in all of its blocks.
+// one group: its sums so far travel in `carry`, in a form of the kernel's own, and the block that closes the group
+// applies the scale. Scales and offsets, and the lhs' scales and sums, are those of the whole group (or segment) in all
+// of its blocks.
 struct Block {
   int64_t rows;    // 1 .. kMaxRows
   int64_t panels;  // 1 .. NR / 16
@@ -53,7 +54,8 @@ struct Block {
   const void* lhs_sums;
   int64_t lhs_group_stride;  // elements of both
 
-  // The panels: each array starts at the first k or group of the block; panels are panel_stride bytes apart.
+  // The panels: each array starts at the first k or group of the block; panels are panel_stride bytes apart. They may
+  // lie at any address. The three bytes after a panel's codes, where codes or scales follow, may be read.
   const uint8_t* codes;
   const uint8_t* scales;  // [groups][16]
   // 4-bit zeros are 0..16: of others, which a damaged file may hold, each kernel makes what it will.

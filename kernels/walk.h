@@ -4,7 +4,6 @@
 // offsets) lie, and what to prefetch on the way.
 #pragma once
 
-#include <type_traits>
 #include <utility>
 
 #include "kernel.h"
@@ -17,13 +16,20 @@
 namespace qmm {
 namespace {
 
-// Calls body(i) for i = 0 .. N-1, each a constant of its own type. GCC unrolls long loops too late to see that an array
-// that they index could live in registers. The body is to be a lambda [&](auto i) QMM_FLAT { ... }.
+// A constant of its own type. The members of the standard's are functions that the files of all ISAs share where a
+// compiler does not inline them (-O0).
+template <auto Value>
+struct Constant {
+  constexpr operator decltype(Value)() const { return Value; }
+};
+
+// Calls body(i) for i = 0 .. N-1, each a Constant. GCC unrolls long loops too late to see that an array that they index
+// could live in registers. The body is to be a lambda [&](auto i) QMM_FLAT { ... }.
 #define QMM_FLAT __attribute__((always_inline))
 template <int N, class Body>
 QMM_INLINE void unroll(Body body) {
   [&]<int... I>(std::integer_sequence<int, I...>)
-      QMM_FLAT { (body(std::integral_constant<int, I>()), ...); }(std::make_integer_sequence<int, N>());
+      QMM_FLAT { (body(Constant<I>()), ...); }(std::make_integer_sequence<int, N>());
 }
 
 // Calls tile<R>(first) for so many rows or panels, R = Most at a time and the rest in one narrower tile.
@@ -92,17 +98,6 @@ QMM_INLINE int64_t distance(const uint8_t* from, const uint8_t* to) {
   return static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from));
 }
 
-// Prefetches `lines` lines of a panel's codes, `distance` k ahead of k: of this block, or of the next. The distance is
-// what memory takes, some 100 ns, at the speed of the kernel, and as much again.
-template <int Bits>
-QMM_INLINE void prefetch_ahead(const Block& b, int64_t panel, int64_t k, int64_t distance, int lines) {
-  constexpr int64_t size = kPanel * Bits / 8;  // bytes of one k
-  const bool here = k + distance < b.k;
-  const uint8_t* base = here ? b.codes : b.next_codes;
-  const int64_t at = panel * b.panel_stride + (here ? k + distance : k + distance - b.k) * size;
-  for (int i = 0; i < lines; ++i) prefetch(base, at + i * kLine);
-}
-
 // A pointer or index as it is, of which the compiler does not know how it was made: it would keep each address of a
 // loop that it can count up in a register of its own, of which there are too few.
 template <class T>
@@ -119,6 +114,30 @@ QMM_INLINE int64_t distance_ahead(const Block& b, int64_t k, int64_t ahead) {
   constexpr int64_t size = kPanel * Bits / 8;  // bytes of one k
   return k + ahead < b.k ? ahead * size : distance(b.codes, b.next_codes) + (ahead - b.k) * size;
 }
+
+// The codes of P panels side by side, as a kernel of few rows goes through them.
+template <int Bits, int P>
+struct PanelCodes {
+  static constexpr int64_t kSize = kPanel * Bits / 8;  // bytes of one k
+  const uint8_t* at[P];
+  QMM_INLINE PanelCodes(const Block& b, int64_t panel, int64_t k) {
+    const uint8_t* base = opaque(b.codes + panel * b.panel_stride + k * kSize);
+    unroll<P>([&](auto p) QMM_FLAT { at[p] = opaque(base + p * b.panel_stride); });
+  }
+  // In step S of so many, prefetches so many k of some of the panels: one after another, so that one address is enough.
+  template <int K, int S, int Steps>
+  QMM_INLINE void prefetch_some(int64_t ahead) const {
+    unroll<P>([&](auto p) QMM_FLAT {
+      if constexpr (p * Steps / P == S) {
+        const uint8_t* next = opaque(at[p] + ahead);
+        unroll<K * kSize / kLine>([&](auto line) QMM_FLAT { prefetch(next, line * kLine); });
+      }
+    });
+  }
+  QMM_INLINE void advance(int64_t k) {
+    unroll<P>([&](auto p) QMM_FLAT { at[p] = opaque(at[p] + k * kSize); });
+  }
+};
 
 // Prefetches what stands in the place of a group's sides in the next block.
 QMM_INLINE void prefetch_sides(const Block& b, int64_t group, int64_t panel) {

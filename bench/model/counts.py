@@ -16,7 +16,6 @@ import re
 import struct
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -95,33 +94,36 @@ def find_functions(program: str, pattern: str) -> list[tuple[int, int]]:
 
 def count_aarch64(program: str, pattern: str, model: str) -> Counts:
     """Has qemu write each instruction of the kernels that it executes, and the begin of each dump."""
-    dump = find_functions(program, r"^qmm::.*\bdump\(")[0][0]
+    dump = next((address for address, _ in find_functions(program, r"^qmm::.*\bdump\(")), None)
+    if dump is None:
+        raise SystemExit(f"{program} is no count_instructions: it has no dump()")
     # Of the same namespaces, but before the kernels, runs the quantizer.
     kernels = find_functions(program, r"^(\w+ )?qmm::(?!.*quantize)(neon|sve|qmm_f32_)")
     ranges = ",".join(f"{address:#x}+{size:#x}" for address, size in [*kernels, (dump, 4)])
-    counts: Counts = {}
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder, "log")
-        os.mkfifo(log)
-        command = ["qemu-aarch64", "-cpu", model, "-singlestep", "-d", "exec,nochain", "-dfilter", ranges, "-D", log]
-        with subprocess.Popen([*command, program, pattern], stdout=subprocess.PIPE, text=True) as process:
-            executed: Counter[int] = Counter()
-            finished: list[Counter[int]] = []
-            with log.open() as lines:
-                for line in lines:
-                    if not line.startswith("Trace"):
-                        continue
-                    address = int(line.split("/", 2)[1], 16)
-                    if address == dump:
-                        finished.append(executed)
-                        executed = Counter()
-                    else:
-                        executed[address] += 1
-            names = process.stdout.read().split("\n")[:-1]
-        if process.returncode or len(names) != len(finished):
-            raise SystemExit(f"{program} on {model}: {process.returncode}, {len(finished)} of {len(names)} counts")
-        counts.update(zip(names, finished, strict=True))
-    return counts
+    # A pipe that qemu alone writes to, so that it ends when qemu does.
+    read_end, write_end = os.pipe()
+    command = ["qemu-aarch64", "-cpu", model, "-singlestep", "-d", "exec,nochain", "-dfilter", ranges]
+    command += ["-D", f"/dev/fd/{write_end}", program, pattern]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[write_end]) as process:
+        os.close(write_end)
+        executed: Counter[int] = Counter()
+        finished: list[Counter[int]] = []
+        with open(read_end) as lines:
+            for line in lines:
+                if not line.startswith("Trace"):
+                    continue
+                address = int(line.split("/", 2)[1], 16)
+                if address == dump:
+                    finished.append(executed)
+                    executed = Counter()
+                else:
+                    executed[address] += 1
+        names = process.stdout.read().split("\n")[:-1]
+    if process.returncode or len(names) != len(finished):
+        raise SystemExit(
+            f"{program} on {model}: exit status {process.returncode}, {len(finished)} of {len(names)} counts"
+        )
+    return dict(zip(names, finished, strict=True))
 
 
 def main() -> None:

@@ -120,6 +120,8 @@ class AArch64:
         rest = rest.strip()
         if name.startswith("b."):
             name = "b"
+        if self.classes["scalar"].get(name) == "branch":
+            return Operation("branch", name=name)  # the address it goes to may look like a register: d10
         operands = split_operands(rest)
         # An address to go to may look as a register does.
         branch = self.classes["scalar"].get(name) == "branch"

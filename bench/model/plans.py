@@ -171,18 +171,27 @@ def gemm_u4(c: Call, mix: X86Mix) -> None:
     mix.add("vpmaddubsw", sums * steps)
     mix.add("vpaddw", sums * (steps - chains))
     mix.add("vpmaddwd", sums * chains)
-    mix.add("vpaddd", sums * (chains - 1))
+    in_memory = mix.width == "y"  # the sums of several chains: 16 registers do not hold them
+    mix.add("vpaddd", sums * (chains - 1), load=mix.width if in_memory else "")
+    mix.store(sums * (chains - 1) * in_memory)
     mix.subtract_zero(c.m, mix.panel)
-    mix.end_s8(c.m, mix.panel, scale=mix.width)
+    mix.load(0 if in_memory else c.tiles * mix.panel)  # scales, for all rows of a tile
+    mix.end_s8(c.m, mix.panel, scale=mix.width if in_memory else "")
     mix.nibbles(mix.panel * c.group / 8)
     mix.store(2 * mix.panel * c.group / 8)
     mix.sides(c)
 
 
+def few_rows_passes(c: Call, mix: X86Mix) -> float:
+    """Panels are taken side by side, as many as half of the registers hold sums of."""
+    return c.panels / min(c.panels, (16 if mix.width == "z" else 4) // c.m)
+
+
 def gemv_u4(c: Call, mix: X86Mix) -> None:
     steps, chains, sums = c.group / 4, c.group / 32, c.m * c.panels * mix.panel
+    passes = few_rows_passes(c, mix)
     mix.nibbles(c.panels * mix.panel * c.group / 8)
-    mix.broadcast(c.m * c.panels * steps)
+    mix.broadcast(c.m * passes * steps)
     mix.add("vpmaddubsw", sums * steps)
     mix.add("vpaddw", sums * (steps - chains))
     mix.add("vpmaddwd", sums * chains)
@@ -190,8 +199,8 @@ def gemv_u4(c: Call, mix: X86Mix) -> None:
     mix.add("vpaddd", sums * (chains - 1), load=mix.width)
     mix.store(sums * (chains - 1))
     mix.widen_scales(c.panels * mix.panel)
-    mix.subtract_zero(c.m, c.panels * mix.panel)
-    mix.end_s8(c.m, c.panels * mix.panel, scale="")
+    mix.subtract_zero(c.m * passes, c.panels * mix.panel / passes)
+    mix.end_s8(c.m * passes, c.panels * mix.panel / passes, scale="")
 
 
 def gemv_s8(c: Call, mix: X86Mix) -> None:
@@ -254,8 +263,7 @@ def gemm_dot(c: Call, mix: X86Mix) -> None:
 
 def gemv_dot(c: Call, mix: X86Mix) -> None:
     steps, vectors = c.group / 4, c.panels * mix.panel
-    # Panels side by side, as many as there are registers for their sums.
-    passes = c.panels / min(c.panels, (16 if mix.width == "z" else 4) // c.m)
+    passes = few_rows_passes(c, mix)
     operands(c, mix)
     mix.add(dot_of(c), c.m * vectors * steps)
     mix.broadcast(c.m * passes * steps)

@@ -50,11 +50,11 @@ QMM_INLINE Int load_first(const int32_t* p, int64_t count) {
   return _mm256_maskload_epi32(p, _mm256_cmpgt_epi32(set1(static_cast<int32_t>(count)), lanes));
 }
 
-// Four bytes to every lane.
+// Four bytes to every lane. Not the intrinsic, for which GCC 12 may load them to a general register first.
 QMM_INLINE Int broadcast4(const void* p) {
-  int32_t v;
-  std::memcpy(&v, p, 4);
-  return set1(v);
+  Int v;
+  asm("vpbroadcastd %1, %0" : "=x"(v) : "m"(*static_cast<const uint8_t(*)[4]>(p)));
+  return v;
 }
 
 // A float to every lane.

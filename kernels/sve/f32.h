@@ -149,7 +149,7 @@ QMM_NOINLINE void chunks_f32(Block b, int64_t row, int64_t first) {
           const svfloat32_t x0 = svld1rq_f32(svptrue_b32(), lhs + k);
           const svfloat32_t x1 = svld1rq_f32(svptrue_b32(), lhs + k + 4);
           unroll<4>([&](auto j) QMM_FLAT { multiply(j, x0); });
-          unroll<4>([&](auto j) QMM_FLAT { multiply(std::integral_constant<int, j + 4>(), x1); });
+          unroll<4>([&](auto j) QMM_FLAT { multiply(Constant<j + 4>(), x1); });
         }
         const float* lhs_sum = static_cast<const float*>(b.lhs_sums) + row * b.lhs_group_stride + g.index;
         for_each_vector(

@@ -59,8 +59,8 @@ QMM_INLINE void group_s8(const Block& b, const Group& g, Cut cut, int64_t row, i
           [&](auto&... a) QMM_FLAT {
             unroll<steps / 2>([&](auto half) QMM_FLAT {
               const int64_t line = k * (kLine / line_k(C)) + half * (8 / line_k(C)) * kLine;
-              const auto low = add(std::integral_constant<int, half * 2>(), a...);
-              const auto high = add(std::integral_constant<int, half * 2 + 1>(), a...);
+              const auto low = add(Constant<half * 2>(), a...);
+              const auto high = add(Constant<half * 2 + 1>(), a...);
               const auto load = [&](auto v) QMM_FLAT { return svld1_u8(bytes, codes[v] + line); };
               if constexpr (C == Codes::Nibbles) {
                 // The high nibbles first: AND destroys what it reads.
@@ -85,8 +85,8 @@ QMM_INLINE void group_s8(const Block& b, const Group& g, Cut cut, int64_t row, i
     for (int64_t k = g.begin; k < g.end;) {
       const int64_t end = k + 32 < g.end ? k + 32 : g.end;
       prefetch(k, end);
-      for (; k + 16 <= end; k += 16) multiply(k, std::integral_constant<int, 4>());
-      if (k < end) multiply(k, std::integral_constant<int, 2>()), k += 8;
+      for (; k + 16 <= end; k += 16) multiply(k, Constant<4>());
+      if (k < end) multiply(k, Constant<2>()), k += 8;
     }
 
     if (g.suspend) {

@@ -22,7 +22,7 @@ QMM_INLINE void with_vectors(Make make, Body body, Made&... made) {
   if constexpr (sizeof...(Made) == N) {
     body(made...);
   } else {
-    auto next = make(std::integral_constant<int, sizeof...(Made)>());
+    auto next = make(Constant<int(sizeof...(Made))>());
     with_vectors<N>(make, body, made..., next);
   }
 }
@@ -40,7 +40,7 @@ QMM_INLINE auto& pick(First& first, Rest&... rest) {
 template <class Body, class... X>
 QMM_INLINE void for_each_vector(Body body, X&... x) {
   [&]<int... I>(std::integer_sequence<int, I...>)
-      QMM_FLAT { (body(std::integral_constant<int, I>(), x), ...); }(std::make_integer_sequence<int, sizeof...(X)>());
+      QMM_FLAT { (body(Constant<I>(), x), ...); }(std::make_integer_sequence<int, sizeof...(X)>());
 }
 
 // Calls tile<R>(row) for rows from `row` on, R = Most at a time, and then half as many.

@@ -21,7 +21,7 @@ void unpack(const Block& b, int64_t p, float* w) {
   const uint8_t* codes = b.codes + p * b.panel_stride;
   for_each_group(b, [&](const Group& g) {
     for (int c = 0; c < kPanel; c += kColumns) {
-      const Float zero = zeros_f32<Bits>(b, g, p, c);
+      const Float zero = zeros_f32<Bits>(b, b.offset, g, p, c);
       for (int64_t k = g.begin; k < g.end; k += 8) {
         const int64_t line = k * 2 * Bits + c * 4;
         if (c == 0)
@@ -57,7 +57,8 @@ QMM_NOINLINE void tile(Block b, Sides sides, const float* w, int64_t row) {
         });
       });
     unroll<R * C>([&](auto i) QMM_FLAT {
-      end_f32(b, g, sides, row + i / C, g.index * columns + i % C * kColumns, row * columns + i * kColumns, t[i]);
+      end_f32(b, b.offset, g, sides, row + i / C, g.index * columns + i % C * kColumns, row * columns + i * kColumns,
+              t[i]);
     });
   });
 }

@@ -64,24 +64,28 @@ QMM_INLINE void steps(const int16_t* a, const uint8_t* codes, int16_t* w, Int (&
 
 template <Offset O, int R, bool Unpack>
 QMM_NOINLINE void tile(Block b, Sides sides, const int16_t* a, int16_t* w, int64_t row, int64_t panel) {
-  const int64_t at = panel * b.panel_stride;
+  const uint8_t* codes = b.codes + panel * b.panel_stride;
+  const uint8_t* next = b.next_codes + panel * b.panel_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     Int d[R][kVectors];
     unroll<R * kVectors>([&](auto i) QMM_FLAT { d[i / kVectors][i % kVectors] = zero(); });
-    const uint8_t* codes = b.codes + at + g.begin * kPanel;
-    const int16_t* rows = a + g.begin / 2;
-    int16_t* wide = w + g.begin * kPanel;
-    for (int64_t left = g.end - g.begin; left > 0; left -= 8) {
-      unroll<2>([&](auto s) QMM_FLAT {
-        if constexpr (Unpack) prefetch(b.next_codes, at + (g.end - left) * kPanel + s * kLine);
-        steps<Unpack>(rows + s * 2, codes + s * kLine, wide + s * kFourK, d);
+    int64_t left = g.end - g.begin;
+    const auto add_lines = [&]<int Lines>() QMM_FLAT {  // of four k each
+      unroll<Lines>([&](auto s) QMM_FLAT {
+        if constexpr (Unpack) prefetch(next, s * kLine);
+        steps<Unpack>(a + s * 2, codes + s * kLine, w + s * kFourK, d);
       });
-      codes += 2 * kLine, rows += 4, wide += 2 * kFourK;
+      if constexpr (Unpack) codes += Lines * kLine, next += Lines * kLine;
+      a += Lines * 2, w += Lines * kFourK, left = opaque(left - Lines * 4);
+    };
+    if constexpr (R <= 4)  // of few rows, what a loop takes is much
+      while (left >= 32) add_lines.template operator()<8>();
+    while (left > 0) add_lines.template operator()<2>();
+    if (!carry_rows<1>(b, g, row, panel, d)) {
+      EndOfRows ends(b, g.index, row, panel);
+      const int64_t side = (g.index * b.panels + panel) * kPanel;
+      unroll<R>([&](auto i) QMM_FLAT { ends.add<8, O>(sides, side, d[i]); });
     }
-    unroll<R>([&](auto i) QMM_FLAT {
-      end_row_s8<8, O>(b, g, sides, row + i, (g.index * b.panels + panel) * kPanel,
-                       ((row + i) * b.panels + panel) * kPanel, d[i]);
-    });
     if constexpr (Unpack) prefetch_sides(b, g.index, panel);
   });
 }

@@ -21,9 +21,9 @@ namespace {
 
 // x = the sums of the first step, or += those of a later one.
 template <bool First, int R>
-QMM_INLINE void step(const int8_t* a, int64_t stride, const Int (&b)[kVectors], Int (&x)[R][kVectors]) {
+QMM_INLINE void step(const LhsRows<R>& a, int k, const Int (&b)[kVectors], Int (&x)[R][kVectors]) {
   unroll<R>([&](auto i) QMM_FLAT {
-    const Int av = broadcast4(a + i * stride);
+    const Int av = broadcast4(a[i] + k);
     unroll<kVectors>([&](auto v) QMM_FLAT {
       const Int y = multiply_bytes(b[v], av);
       if constexpr (First)
@@ -45,7 +45,7 @@ QMM_INLINE void load_line(const uint8_t* from, Int (&b)[kVectors]) {
 
 // Two steps. The first tile unpacks a line of 8 k to two lines of 4 k in w, and the others find it there.
 template <bool Unpack, bool First, int R>
-QMM_INLINE void steps(const int8_t* a, int64_t stride, const uint8_t* codes, uint8_t* w, Int (&x)[R][kVectors]) {
+QMM_INLINE void steps(const LhsRows<R>& a, int k, const uint8_t* codes, uint8_t* w, Int (&x)[R][kVectors]) {
   Int line[kVectors], b[kVectors];
   if constexpr (Unpack) load_line(codes, line);
   unroll<2>([&](auto half) QMM_FLAT {
@@ -57,45 +57,50 @@ QMM_INLINE void steps(const int8_t* a, int64_t stride, const uint8_t* codes, uin
     } else {
       load_line(w + half * kLine, b);
     }
-    step<First && half == 0>(a + half * 4, stride, b, x);
+    step<First && half == 0>(a, k + half * 4, b, x);
   });
 }
 
-// Four lines: 32 k, as many as int16 holds. x = their sums.
+// Four lines: 32 k, as many as int16 holds. x = their sums. `a` goes on.
 template <bool Unpack, int R>
-QMM_INLINE void lines(const int8_t* a, int64_t stride, const uint8_t* codes, const uint8_t* next, uint8_t* w,
-                      Int (&x)[R][kVectors]) {
+QMM_INLINE void lines(LhsRows<R>& a, const uint8_t* codes, const uint8_t* next, uint8_t* w, Int (&x)[R][kVectors]) {
   unroll<4>([&](auto s) QMM_FLAT {
     if constexpr (Unpack) prefetch(next, s * kLine);
-    steps<Unpack, s == 0>(a + s * 8, stride, codes + s * kLine, w + s * 2 * kLine, x);
+    steps<Unpack, s == 0>(a, s * 8, codes + s * kLine, w + s * 2 * kLine, x);
   });
+  a.advance(32);
+}
+
+// x += the sums of so many k, of fewer lines.
+template <bool Unpack, int R>
+QMM_INLINE void rest(LhsRows<R>& a, const uint8_t* codes, uint8_t* w, int64_t count, Int (&x)[R][kVectors]) {
+  for (int64_t k = 0; k < count; k += 8, a.advance(8)) steps<Unpack, false>(a, 0, codes + k * 8, w + k * kPanel, x);
 }
 
 // Groups of up to 32 k: nothing but acc leaves the registers.
 template <Offset O, int R, bool Unpack>
 QMM_NOINLINE void tile_of_chains(Block b, Sides sides, uint8_t* w, int64_t row) {
   const Int ones = set1_s16(1);
-  const auto* a = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
+  LhsRows<R> a(static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride, b.lhs_stride);
   const auto* sum = static_cast<const int32_t*>(b.lhs_sums) + row * b.lhs_group_stride;
   const float* scale = b.lhs_scales + row * b.lhs_group_stride;
   float* acc = b.acc + row * kPanel;
   for (int64_t left = b.k; left > 0; left -= b.group) {
     Int x[R][kVectors];
     if (b.group == 32 && left >= 32) {
-      lines<Unpack>(a, b.lhs_stride, b.codes, b.next_codes, w, x);
+      lines<Unpack>(a, b.codes, b.next_codes, w, x);
     } else {
       clear(x);
-      for (int64_t k = 0; k < b.group && k < left; k += 8)
-        steps<Unpack, false>(a + k, b.lhs_stride, b.codes + k * 8, w + k * kPanel, x);
+      rest<Unpack>(a, b.codes, w, b.group < left ? b.group : left, x);
     }
     unroll<R>([&](auto i) QMM_FLAT {
       Int d[kVectors];
       unroll<kVectors>([&](auto v) QMM_FLAT { d[v] = multiply_s16(x[i][v], ones); });
       const int64_t at = i * b.lhs_group_stride;
-      add_row_s8<4, O>(sides, 0, sum[at], scale[at], acc + i * kPanel, d);
+      add_row_s8<4, O>(sides, 0, broadcast4(sum + at), broadcast_f32(scale + at), acc + i * kPanel, d);
     });
     if constexpr (Unpack) prefetch_sides(b, 0, 0);
-    a += b.group, ++sum, ++scale;
+    ++sum, ++scale;
     b.codes += b.group * 8, b.next_codes += b.group * 8, w += b.group * kPanel;
     sides.scales += kPanel, sides.zeros += kPanel, sides.mins += kPanel;
     b.next_scales += scales_size(b.scale), b.next_offsets += offsets_size(b.scale, b.offset);
@@ -104,7 +109,7 @@ QMM_NOINLINE void tile_of_chains(Block b, Sides sides, uint8_t* w, int64_t row) 
 
 template <Offset O, int R, bool Unpack>
 QMM_NOINLINE void tile(Block b, Sides sides, uint8_t* w, int64_t row) {
-  const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
+  LhsRows<R> a(static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride, b.lhs_stride);
   const Int ones = set1_s16(1);
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     Int x[R][kVectors], d[R][kVectors];
@@ -116,16 +121,18 @@ QMM_NOINLINE void tile(Block b, Sides sides, uint8_t* w, int64_t row) {
     };
     int64_t k = g.begin;
     for (; k + 32 <= g.end; k += 32) {
-      lines<Unpack>(lhs + k, b.lhs_stride, b.codes + k * 8, b.next_codes + k * 8, w + k * kPanel, x);
+      lines<Unpack>(a, b.codes + k * 8, b.next_codes + k * 8, w + k * kPanel, x);
       widen();
     }
     if (k < g.end) {
       clear(x);
-      for (; k < g.end; k += 8) steps<Unpack, false>(lhs + k, b.lhs_stride, b.codes + k * 8, w + k * kPanel, x);
+      rest<Unpack>(a, b.codes + k * 8, w + k * kPanel, g.end - k, x);
       widen();
     }
-    unroll<R>([&](auto i)
-                  QMM_FLAT { end_row_s8<4, O>(b, g, sides, row + i, g.index * kPanel, (row + i) * kPanel, d[i]); });
+    if (!carry_rows<1>(b, g, row, 0, d)) {
+      EndOfRows ends(b, g.index, row, 0);
+      unroll<R>([&](auto i) QMM_FLAT { ends.add<4, O>(sides, g.index * kPanel, d[i]); });
+    }
     if constexpr (Unpack) prefetch_sides(b, g.index, 0);
   });
 }

@@ -15,45 +15,33 @@
 namespace qmm::isa {
 namespace {
 
-constexpr int kMostPanels = 4;  // of a block
-
 // d += the products of R rows and P panels over so many steps, and prefetches as many lines `ahead` of those it reads.
 template <Codes T, int Steps, int R, int P>
-QMM_INLINE void add_steps(const int8_t*& a, int64_t stride, const uint8_t* (&codes)[P], int64_t ahead,
-                          Int (&d)[R][P * kVectors]) {
-  constexpr int kLines = kBits<T> / 4;  // of a panel in a step
+QMM_INLINE void add_steps(LhsRows<R>& a, PanelCodes<kBits<T>, P>& codes, int64_t ahead, Int (&d)[R][P * kVectors]) {
   unroll<Steps * 2>([&](auto s) QMM_FLAT {
-    // Panel after panel, so that one address is enough.
-    unroll<P>([&](auto p) QMM_FLAT {
-      if constexpr (p * Steps * 2 / P == s) {
-        const uint8_t* next = opaque(codes[p] + ahead);
-        unroll<Steps * kLines>([&](auto line) QMM_FLAT { prefetch(next, line * kLine); });
-      }
-    });
+    codes.template prefetch_some<Steps * 8, s, Steps * 2>(ahead);
     Int av[R];
-    unroll<R>([&](auto i) QMM_FLAT { av[i] = broadcast4(a + i * stride + s * 4); });
+    unroll<R>([&](auto i) QMM_FLAT { av[i] = broadcast4(a[i] + s * 4); });
     unroll<P * kVectors>([&](auto v) QMM_FLAT {
-      const uint8_t* from = codes[v / kVectors] + v % kVectors * kBytes;
+      const uint8_t* from = codes.at[v / kVectors] + v % kVectors * kBytes;
       const Int w = T != Codes::U4 ? operand<T>(from + s * kLine)
                     : s % 2 == 0   ? low_nibbles(load(from + s / 2 * kLine))
-                                   : high_nibbles(load(from + s / 2 * kLine));
+                                   : high_nibbles(load_now(from + s / 2 * kLine));
       unroll<R>([&](auto i) QMM_FLAT { multiply<T>(d[i][v], w, av[i]); });
     });
   });
-  a += Steps * 8;
-  unroll<P>([&](auto p) QMM_FLAT { codes[p] = opaque(codes[p] + Steps * kLines * kLine); });
+  a.advance(Steps * 8);
+  codes.advance(Steps * 8);
 }
 
 // R rows, and the panels from `first` on, P at a time, a group of each in turn.
 template <Codes T, Offset O, int R, int P>
 QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
-  constexpr int64_t kSize = kPanel * kBits<T> / 8, kAhead = 1024 / kBits<T>;  // bytes of one k; k to prefetch ahead
+  constexpr int64_t kAhead = 1024 / kBits<T>;  // k to prefetch ahead
   constexpr int V = P * kVectors;
   const int64_t width = b.panels * kPanel;
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   const auto* lhs_sums = static_cast<const int32_t*>(b.lhs_sums) + row * b.lhs_group_stride;
-  const float* lhs_scales = b.lhs_scales + row * b.lhs_group_stride;
-  float* acc_of_rows = b.acc + row * width;
   auto* carry_of_rows = static_cast<int32_t*>(b.carry) + row * width;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     int64_t panel = P == kMostPanels ? 0 : first;
@@ -65,41 +53,32 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
         const Int start = start_of<T>(O, lhs_sum(i));
         unroll<V>([&](auto v) QMM_FLAT { d[i][v] = g.resume ? load(carry + i * width + v * kColumns) : start; });
       });
-      const int8_t* a = opaque(lhs + g.begin);
-      const uint8_t* base = opaque(b.codes + panel * b.panel_stride + g.begin * kSize);
-      const uint8_t* codes[P];
-      unroll<P>([&](auto p) QMM_FLAT { codes[p] = opaque(base + p * b.panel_stride); });
+      LhsRows<R> a(lhs + g.begin, b.lhs_stride);
+      PanelCodes<kBits<T>, P> codes(b, panel, g.begin);
       int64_t k = opaque(g.begin);
       const auto add = [&]<int Steps>() QMM_FLAT {
-        add_steps<T, Steps>(a, b.lhs_stride, codes, distance_ahead<kBits<T>>(b, k, kAhead), d);
-        k += Steps * 8;
+        add_steps<T, Steps>(a, codes, distance_ahead<kBits<T>>(b, k, kAhead), d);
+        k = opaque(k + Steps * 8);
       };
       while (k + 32 <= g.end) add.template operator()<4>();
-      k = opaque(k);  // or else the compiler unrolls what is left
       while (k < g.end) add.template operator()<1>();
       if (g.suspend) {
         unroll<R * V>([&](auto i) QMM_FLAT { store(carry + i / V * width + i % V * kColumns, d[i / V][i % V]); });
         continue;
       }
-      const auto sides = load_sides<O, P>(b, g.index, panel);
-      float* acc = acc_of_rows + panel * kPanel;
-      unroll<R>([&](auto i) QMM_FLAT {
-        const Float scale = broadcast_f32(lhs_scales + i * b.lhs_group_stride + g.index);
-        add_row_dot<O>(sides, 0, row_terms(lhs_sum(i), scale), acc + i * width, d[i]);
+      EndOfRows rows(b, g.index, row, panel);
+      for_rows_with_sides<O, P, R>(b, g.index, panel, [&](auto i, const auto& sides) QMM_FLAT {
+        rows.next([&](Int sum, Float scale, float* acc)
+                      QMM_FLAT { add_row_dot<O>(sides, 0, row_terms(sum, scale), acc, d[i]); });
       });
     } while (P < kMostPanels && (panel = opaque(panel + P)) + P <= b.panels);
   });
 }
 
-// MR rows at a time, and as many panels as there are registers for their sums.
 template <Codes T, int MR>
 void gemv_dot(const Block& b) {
   for_offset(b.offset, [&]<Offset O>() {
-    for_each_tile<MR>(b.rows, [&]<int R>(int64_t row) {
-      constexpr int kMost = kRegisters / 2 / (R * kVectors), P = kMost < kMostPanels ? kMost : kMostPanels;
-      if (b.panels >= P) panels<T, O, R, P>(b, row, 0);
-      if (b.panels % P != 0) panels<T, O, R, 1>(b, row, b.panels / P * P);
-    });
+    for_few_rows<MR>(b, [&]<int R, int P>(int64_t row, int64_t first) { panels<T, O, R, P>(b, row, first); });
   });
 }
 

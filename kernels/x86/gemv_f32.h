@@ -19,63 +19,62 @@ namespace {
 
 constexpr int64_t kAhead = 256;  // k to prefetch ahead
 
-// A group of P panels from `first`.
-template <int Bits, int P>
-QMM_INLINE void group(const Block& b, const Group& g, const float* x, int64_t row, int64_t first) {
+// A row, and the panels from `first` on, P at a time, a group of each in turn.
+template <int Bits, Offset O, int P>
+QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
   constexpr int C = P * kVectors;
-  auto* biases = static_cast<float*>(b.scratch);  // [places][C][columns]
-  Float t[C];
-  unroll<C>([&](auto i) QMM_FLAT {
-    const Float zero = zeros_f32<Bits>(b, g, first + i / kVectors, i % kVectors * kColumns);
-    unroll<16 / kStep<Bits>>([&](auto place) QMM_FLAT {
-      store_aligned(biases + (place * C + i) * kColumns, bias<Bits>(zero, place * kStep<Bits>));
-    });
-    t[i] = begin_f32(b, g, (row * b.panels + first) * kPanel + i * kColumns);
-  });
-  for (int64_t k = g.begin; k < g.end; k += 8) {
-    const uint8_t* codes = b.codes + first * b.panel_stride + k * 2 * Bits;
-    unroll<P>([&](auto p) QMM_FLAT { prefetch_ahead<Bits>(b, first + p, k, kAhead, Bits / 4); });
-    unroll<4>([&](auto quarter) QMM_FLAT {
-      Int lanes[C];
-      unroll<C>([&](auto i) QMM_FLAT {
-        lanes[i] = load_quarter<Bits>(codes + i / kVectors * b.panel_stride + i % kVectors * kColumns * 4, quarter);
-      });
-      unroll<2>([&](auto j) QMM_FLAT {
-        constexpr int bit = first_bit<Bits>(quarter) + j * 8;
-        const Decoder<Bits> decode(bit);
-        const Float xv = broadcast_f32(x + k + quarter * 2 + j);
-        unroll<C>([&](auto i) QMM_FLAT {
-          add_product(t[i], xv, decode(lanes[i], load_aligned(biases + (bit / kStep<Bits> * C + i) * kColumns)));
-        });
-      });
-    });
-  }
-  unroll<P>([&](auto p) QMM_FLAT {
-    const PackedSides sides = packed_sides(b, g.index, first + p);
-    unroll<kVectors>([&](auto v) QMM_FLAT {
-      end_f32(b, g, sides, row, v * kColumns, (row * b.panels + first + p) * kPanel + v * kColumns,
-              t[p * kVectors + v]);
-    });
-    prefetch_sides(b, g.index, first + p);
-  });
-}
-
-// The panels from `first` on, P at a time.
-template <int Bits, int P>
-QMM_NOINLINE void panels(Block b, int64_t row, int64_t first) {
-  const float* x = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
+  const float* lhs = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
-    for (int64_t panel = first; panel + P <= b.panels; panel += P) group<Bits, P>(b, g, x, row, panel);
+    int64_t panel = P == kMostPanels ? 0 : first;
+    do {
+      auto* biases = opaque(static_cast<float*>(b.scratch));  // [places][C][columns]
+      const int64_t at = (row * b.panels + panel) * kPanel;
+      Float t[C];
+      unroll<C>([&](auto i) QMM_FLAT {
+        const Float zero = zeros_f32<Bits>(b, O, g, panel + i / kVectors, i % kVectors * kColumns);
+        unroll<16 / kStep<Bits>>([&](auto place) QMM_FLAT {
+          store_aligned(biases + (place * C + i) * kColumns, bias<Bits>(zero, place * kStep<Bits>));
+        });
+        t[i] = begin_f32(b, g, at + i * kColumns);
+      });
+      const float* x = opaque(lhs + g.begin);
+      PanelCodes<Bits, P> codes(b, panel, g.begin);
+      for (int64_t k = opaque(g.begin); k < g.end; k += 8) {
+        const int64_t ahead = distance_ahead<Bits>(b, k, kAhead);
+        unroll<4>([&](auto quarter) QMM_FLAT {
+          codes.template prefetch_some<8, quarter, 4>(ahead);
+          Int lanes[C];
+          unroll<C>([&](auto i) QMM_FLAT {
+            lanes[i] = load_quarter<Bits>(codes.at[i / kVectors] + i % kVectors * kBytes, quarter);
+          });
+          unroll<2>([&](auto j) QMM_FLAT {
+            constexpr int bit = first_bit<Bits>(quarter) + j * 8;
+            const Decoder<Bits> decode(bit);
+            const Float xv = broadcast_f32(x + quarter * 2 + j);
+            unroll<C>([&](auto i) QMM_FLAT {
+              add_product(t[i], xv, decode(lanes[i], load_aligned(biases + (bit / kStep<Bits> * C + i) * kColumns)));
+            });
+          });
+        });
+        x += 8;
+        codes.advance(8);
+      }
+      with_sides<O, P>(b, g.index, panel, [&](const auto& sides) QMM_FLAT {
+        unroll<C>([&](auto i) QMM_FLAT { end_f32(b, O, g, sides, row, i * kColumns, at + i * kColumns, t[i]); });
+      });
+    } while (P < kMostPanels && (panel = opaque(panel + P)) + P <= b.panels);
   });
 }
 
 template <int Bits>
 void gemv_f32(const Block& b) {
-  for (int64_t row = 0; row < b.rows; ++row) {
-    constexpr int P = 4 / kVectors;
-    if (b.panels >= P) panels<Bits, P>(b, row, 0);
-    if (b.panels % P != 0) panels<Bits, 1>(b, row, b.panels / P * P);
-  }
+  for_offset(b.offset, [&]<Offset O>() {
+    for (int64_t row = 0; row < b.rows; ++row) {
+      constexpr int P = 4 / kVectors;
+      if (b.panels >= P) panels<Bits, O, P>(b, row, 0);
+      if (b.panels % P != 0) panels<Bits, O, 1>(b, row, b.panels / P * P);
+    }
+  });
 }
 
 }  // namespace

@@ -17,36 +17,41 @@ namespace {
 
 constexpr int64_t kAhead = 64;  // k to prefetch ahead
 
+// A row and P panels.
 template <Offset O, int P>
-QMM_NOINLINE void panels(Block b) {
-  for (int64_t row = 0; row < b.rows; ++row) {
-    const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
-    for_each_group(b, [&](const Group& g) QMM_FLAT {
-      Int d[P][kVectors];
-      unroll<P * kVectors>([&](auto i) QMM_FLAT { d[i / kVectors][i % kVectors] = zero(); });
-      for (int64_t k = g.begin; k < g.end; k += 8) {
-        unroll<P>([&](auto p) QMM_FLAT { prefetch_ahead<8>(b, p, k, kAhead, 2); });
-        unroll<2>([&](auto s) QMM_FLAT {
-          const Int a = broadcast4(lhs + k + s * 4), a0 = even(a), a1 = odd(a);
-          unroll<P>([&](auto p) QMM_FLAT {
-            unroll<kVectors>([&](auto v) QMM_FLAT {
-              const Int w = load(b.codes + p * b.panel_stride + k * kPanel + s * kLine + v * kBytes);
-              add32(d[p][v], multiply_s16(even(w), a0));
-              add32(d[p][v], multiply_s16(odd(w), a1));
-            });
-          });
+QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
+  const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
+  for_each_group(b, [&](const Group& g) QMM_FLAT {
+    Int d[1][P * kVectors];
+    unroll<P * kVectors>([&](auto v) QMM_FLAT { d[0][v] = zero(); });
+    const int8_t* a = opaque(lhs + g.begin);
+    PanelCodes<8, P> codes(b, first, g.begin);
+    for (int64_t k = opaque(g.begin); k < g.end; k += 8) {
+      const int64_t ahead = distance_ahead<8>(b, k, kAhead);
+      unroll<2>([&](auto s) QMM_FLAT {
+        codes.template prefetch_some<8, s, 2>(ahead);
+        const Int av = broadcast4(a + s * 4), a0 = even(av), a1 = odd(av);
+        unroll<P * kVectors>([&](auto v) QMM_FLAT {
+          const Int w = load(codes.at[v / kVectors] + s * kLine + v % kVectors * kBytes);
+          add32(d[0][v], multiply_s16(even(w), a0));
+          add32(d[0][v], multiply_s16(odd(w), a1));
         });
-      }
-      unroll<P>([&](auto p) QMM_FLAT {
-        end_row_s8<8, O>(b, g, packed_sides(b, g.index, p), row, 0, (row * P + p) * kPanel, d[p]);
-        prefetch_sides(b, g.index, p);
       });
-    });
-  }
+      a += 8;
+      codes.advance(8);
+    }
+    if (carry_rows<P>(b, g, row, first, d)) return;
+    EndOfRows rows(b, g.index, row, first);
+    with_sides<O, P>(b, g.index, first, [&](const auto& sides) QMM_FLAT { rows.add<8, O>(sides, 0, d[0]); });
+  });
 }
 
 inline void gemv_s8(const Block& b) {
-  for_offset(b.offset, [&]<Offset O>() { for_each_tile<4>(b.panels, [&]<int P>(int64_t) { panels<O, P>(b); }); });
+  for_offset(b.offset, [&]<Offset O>() {
+    for_few_rows<1>(b, [&]<int R, int P>(int64_t row, int64_t first) {
+      for (; first + P <= b.panels; first += P) panels<O, P>(b, row, first);
+    });
+  });
 }
 
 }  // namespace

@@ -26,6 +26,19 @@ struct RowsOfThree {
   }
 };
 
+// A pointer to each row: of a sum of pointer and stride the compiler keeps one for each k of a step.
+template <int R>
+struct LhsRows {
+  const int8_t* at[R];
+  QMM_INLINE LhsRows(const int8_t* a, int64_t stride) {
+    unroll<R>([&](auto i) QMM_FLAT { at[i] = opaque(a + i * stride); });
+  }
+  QMM_INLINE const int8_t* operator[](int i) const { return at[i]; }
+  QMM_INLINE void advance(int64_t k) {
+    unroll<R>([&](auto i) QMM_FLAT { at[i] = opaque(at[i] + k); });
+  }
+};
+
 // Bytes of the sides of a block.
 constexpr int64_t sides_size(const Tile& t) { return t.block_k / 8 * t.nr * 2 * 4; }
 
@@ -57,53 +70,85 @@ QMM_INLINE Sides widen_sides(const Block& b, Lhs lhs) {
   return sides;
 }
 
-// The same of a group of one panel, widened where they are used.
-struct PackedSides : SidesAt {
-  QMM_INLINE Float scale(int64_t at) const { return widen(type, scales, at); }
-  QMM_INLINE Int zero(int64_t at) const { return split_zero(widen_zero(offsets + at)); }
-  QMM_INLINE Float min(int64_t at) const { return widen(type, offsets, at); }
+// The sides of a group of P panels side by side, of a type that the compiler knows: widened where they are used.
+template <Scale Type, int P>
+struct TypedSides {
+  const uint8_t* scales[P];
+  const uint8_t* offsets[P];
+  QMM_INLINE Float scale(int64_t at) const { return widen(Type, scales[at / kPanel], at % kPanel); }
+  QMM_INLINE Int zero(int64_t at) const { return split_zero(widen_zero(offsets[at / kPanel] + at % kPanel)); }
+  QMM_INLINE Float min(int64_t at) const { return widen(Type, offsets[at / kPanel], at % kPanel); }
 };
 
-// The sides of a group of P panels side by side, in registers, by the vectors of their columns.
-template <int P>
+// The same in registers, for several rows.
+template <Offset O, int P>
 struct LoadedSides {
   Float scales[P * kVectors], mins[P * kVectors];
   Int zeros[P * kVectors];
+  template <Scale Type>
+  QMM_INLINE explicit LoadedSides(const TypedSides<Type, P>& sides) {
+    unroll<P * kVectors>([&](auto v) QMM_FLAT {
+      scales[v] = sides.scale(v * kColumns);
+      if constexpr (O == Offset::Mins) mins[v] = sides.min(v * kColumns);
+      if constexpr (O == Offset::Zeros) zeros[v] = sides.zero(v * kColumns);
+    });
+  }
   QMM_INLINE Float scale(int64_t at) const { return scales[at / kColumns]; }
   QMM_INLINE Int zero(int64_t at) const { return zeros[at / kColumns]; }
   QMM_INLINE Float min(int64_t at) const { return mins[at / kColumns]; }
 };
 
-// Loads them, and prefetches what stands in their place in the next block. Their type is asked once for all.
-template <Offset O, int P>
-QMM_INLINE LoadedSides<P> load_sides(const Block& b, int64_t group, int64_t panel) {
-  LoadedSides<P> sides;
-  const auto load_all = [&]<Scale Type>() QMM_FLAT {
+// Calls use(the TypedSides of a group of P panels), and prefetches what stands in their place in the next block. Their
+// type is asked once for all of them.
+template <Offset O, int P, class Use>
+QMM_INLINE void with_sides(const Block& b, int64_t group, int64_t panel, Use use) {
+  const auto with = [&]<Scale Type>() QMM_FLAT {
+    TypedSides<Type, P> sides;
     SidesAt at = sides_at(b, Type, O, group, panel);
     unroll<P>([&](auto p) QMM_FLAT {
-      at.scales = opaque(at.scales), at.offsets = opaque(at.offsets);
-      unroll<kVectors>([&](auto v) QMM_FLAT {
-        constexpr int i = p * kVectors + v;
-        sides.scales[i] = widen(Type, at.scales, v * kColumns);
-        if constexpr (O == Offset::Mins) sides.mins[i] = widen(Type, at.offsets, v * kColumns);
-        if constexpr (O == Offset::Zeros) sides.zeros[i] = split_zero(widen_zero(at.offsets + v * kColumns));
-      });
+      sides.scales[p] = at.scales = opaque(at.scales);
       prefetch(at.scales, distance(b.scales, b.next_scales));
-      if constexpr (O != Offset::Symmetric) prefetch(at.offsets, distance(b.offsets, b.next_offsets));
-      at.scales += b.panel_stride, at.offsets += b.panel_stride;
+      at.scales += b.panel_stride;
+      if constexpr (O != Offset::Symmetric) {
+        sides.offsets[p] = at.offsets = opaque(at.offsets);
+        prefetch(at.offsets, distance(b.offsets, b.next_offsets));
+        at.offsets += b.panel_stride;
+      }
     });
+    use(sides);
   };
   switch (b.scale) {
-    case Scale::F16: load_all.template operator()<Scale::F16>(); break;
-    case Scale::BF16: load_all.template operator()<Scale::BF16>(); break;
-    case Scale::F32: load_all.template operator()<Scale::F32>(); break;
+    case Scale::F16: return with.template operator()<Scale::F16>();
+    case Scale::BF16: return with.template operator()<Scale::BF16>();
+    case Scale::F32: return with.template operator()<Scale::F32>();
   }
-  return sides;
 }
 
-// The sides of a group of a panel.
-QMM_INLINE PackedSides packed_sides(const Block& b, int64_t group, int64_t panel) {
-  return {sides_at(b, group, panel)};
+// Calls add(row, sides) for R rows of a tile of P panels, with the sides of a group: loaded for all of them, where they
+// fit beside the sums.
+template <Offset O, int P, int R, class Add>
+QMM_INLINE void for_rows_with_sides(const Block& b, int64_t group, int64_t panel, Add add) {
+  with_sides<O, P>(b, group, panel, [&](const auto& sides) QMM_FLAT {
+    if constexpr (R > 1 && P * kVectors * (O == Offset::Symmetric ? 1 : 2) <= kRegisters / 4) {
+      const LoadedSides<O, P> loaded(sides);
+      unroll<R>([&](auto i) QMM_FLAT { add(i, loaded); });
+    } else {
+      unroll<R>([&](auto i) QMM_FLAT { add(i, sides); });
+    }
+  });
+}
+
+constexpr int kMostPanels = 4;  // of a kernel for few rows
+
+// Calls run<R, P>(row, first panel) for MR rows at a time and as many panels as half of the registers hold sums of. P
+// is kMostPanels only where it is all panels.
+template <int MR, class Run>
+QMM_INLINE void for_few_rows(const Block& b, Run run) {
+  for_each_tile<MR>(b.rows, [&]<int R>(int64_t row) {
+    constexpr int kMost = kRegisters / 2 / (R * kVectors), P = kMost < kMostPanels ? kMost : kMostPanels;
+    if (b.panels >= P) run.template operator()<R, P>(row, 0);
+    if (b.panels % P != 0) run.template operator()<R, 1>(row, b.panels / P * P);
+  });
 }
 
 // acc = fma(float(sum) * lhs_scale, scale, acc), then mins, for a vector of columns; `side` is its place in the sides.
@@ -117,10 +162,8 @@ QMM_INLINE void add_sum(const AnySides& sides, int64_t side, Int sum, Float lhs_
 
 // The same for a row of V vectors, of sum - zero * lhs_sum.
 template <int Bits, Offset O, int V, class AnySides>
-QMM_INLINE void add_row_s8(const AnySides& sides, int64_t side, int32_t sum_of_lhs, float scale_of_lhs, float* acc,
+QMM_INLINE void add_row_s8(const AnySides& sides, int64_t side, Int lhs_sum, Float lhs_scale, float* acc,
                            const Int (&sums)[V]) {
-  const Int lhs_sum = set1(sum_of_lhs);
-  const Float lhs_scale = set1_f32(scale_of_lhs);
   const Int eight = shift_left<3>(lhs_sum), split = split_sums(lhs_sum);
   const Float lhs_min = mul_f32(to_float(lhs_sum), lhs_scale);
   unroll<V>([&](auto v) QMM_FLAT {
@@ -131,21 +174,44 @@ QMM_INLINE void add_row_s8(const AnySides& sides, int64_t side, int32_t sum_of_l
   });
 }
 
-// Ends a group for a row, S8: adds it to acc, or leaves the sums in carry. `at` is the columns' place in both.
-template <int Bits, Offset O, int V, class AnySides>
-QMM_INLINE void end_row_s8(const Block& b, const Group& g, const AnySides& sides, int64_t row, int64_t side, int64_t at,
-                           Int (&sums)[V]) {
-  auto* carry = static_cast<int32_t*>(b.carry) + at;
+// Adds to the sums of R rows and P panels what carry has of a group that goes on, and leaves them there where it goes
+// on further: returns whether it does.
+template <int P, int R>
+QMM_INLINE bool carry_rows(const Block& b, const Group& g, int64_t row, int64_t panel, Int (&sums)[R][P * kVectors]) {
+  constexpr int V = P * kVectors;
+  const int64_t width = b.panels * kPanel;
+  auto* carry = static_cast<int32_t*>(b.carry) + row * width + panel * kPanel;
   if (g.resume)
-    for (int v = 0; v < V; ++v) sums[v] = add(sums[v], load(carry + v * kColumns));
-  if (g.suspend) {
-    for (int v = 0; v < V; ++v) store(carry + v * kColumns, sums[v]);
-    return;
-  }
-  const int64_t lhs_group = row * b.lhs_group_stride + g.index;
-  add_row_s8<Bits, O>(sides, side, static_cast<const int32_t*>(b.lhs_sums)[lhs_group], b.lhs_scales[lhs_group],
-                      b.acc + at, sums);
+    unroll<R * V>([&](auto i) QMM_FLAT { add32(sums[i / V][i % V], load(carry + i / V * width + i % V * kColumns)); });
+  if (g.suspend)
+    unroll<R * V>([&](auto i) QMM_FLAT { store(carry + i / V * width + i % V * kColumns, sums[i / V][i % V]); });
+  return g.suspend;
 }
+
+// Goes through the rows of a tile, from `row` on, at the end of a group, S8.
+struct EndOfRows {
+  const int32_t* lhs_sum;
+  const float* lhs_scale;
+  float* acc;  // of the tile's first panel
+  int64_t lhs_group_stride, width;
+  QMM_INLINE EndOfRows(const Block& b, int64_t group, int64_t row, int64_t panel)
+      : lhs_sum(static_cast<const int32_t*>(b.lhs_sums) + row * b.lhs_group_stride + group),
+        lhs_scale(b.lhs_scales + row * b.lhs_group_stride + group),
+        acc(b.acc + (row * b.panels + panel) * kPanel),
+        lhs_group_stride(b.lhs_group_stride),
+        width(b.panels * kPanel) {}
+  // Calls use(sum of the lhs, its scale, acc) for the next row.
+  template <class Use>
+  QMM_INLINE void next(Use use) {
+    acc = opaque(acc), lhs_sum = opaque(lhs_sum), lhs_scale = opaque(lhs_scale);
+    use(broadcast4(lhs_sum), broadcast_f32(lhs_scale), acc);
+    acc += width, lhs_sum += lhs_group_stride, lhs_scale += lhs_group_stride;
+  }
+  template <int Bits, Offset O, int V, class AnySides>
+  QMM_INLINE void add(const AnySides& sides, int64_t side, const Int (&sums)[V]) {
+    next([&](Int sum, Float scale, float* to) QMM_FLAT { add_row_s8<Bits, O>(sides, side, sum, scale, to, sums); });
+  }
+};
 
 // Begins a group for a vector of columns, F32.
 QMM_INLINE Float begin_f32(const Block& b, const Group& g, int64_t at) {
@@ -154,19 +220,19 @@ QMM_INLINE Float begin_f32(const Block& b, const Group& g, int64_t at) {
 
 // Zeros of a vector of columns of a panel, F32.
 template <int Bits>
-QMM_INLINE Float zeros_f32(const Block& b, const Group& g, int64_t panel, int64_t column) {
-  if (b.offset != Offset::Zeros)
-    return set1_f32(b.offset == Offset::Symmetric ? static_cast<float>(symmetric_zero(Bits)) : 0.0f);
+QMM_INLINE Float zeros_f32(const Block& b, Offset offset, const Group& g, int64_t panel, int64_t column) {
+  if (offset != Offset::Zeros)
+    return set1_f32(offset == Offset::Symmetric ? static_cast<float>(symmetric_zero(Bits)) : 0.0f);
   return to_float(widen_zero(b.offsets + panel * b.panel_stride + g.index * kPanel + column));
 }
 
 // Ends it: acc = fma(t, scale, acc), then mins; or leaves t in carry.
 template <class AnySides>
-QMM_INLINE void end_f32(const Block& b, const Group& g, const AnySides& sides, int64_t row, int64_t side, int64_t at,
-                        Float t) {
+QMM_INLINE void end_f32(const Block& b, Offset offset, const Group& g, const AnySides& sides, int64_t row, int64_t side,
+                        int64_t at, Float t) {
   if (g.suspend) return store_f32(static_cast<float*>(b.carry) + at, t);
   Float acc = fma_f32(t, sides.scale(side), load_f32(b.acc + at));
-  if (b.offset == Offset::Mins)
+  if (offset == Offset::Mins)
     acc = fma_f32(set1_f32(static_cast<const float*>(b.lhs_sums)[row * b.lhs_group_stride + g.index]), sides.min(side),
                   acc);
   store_f32(b.acc + at, acc);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs golden_test on emulated CPUs: the bits of every row of the table of kernels, and what the library chooses.
 
-    run.py --x86-64 golden_test --aarch64 golden_test [--full]
+    run.py --x86-64 golden_test --aarch64 golden_test [--arrays guarded_arrays_static] [--full]
 
 It fails where bits differ from the golden file's, where a CPU does not choose what CPUS says, and where a row of the
 table ran nowhere although there is an emulator for it. Rows for whose emulator a package is missing are named as not
-proved; with CI=true in the environment that fails too.
+proved; with CI=true in the environment that fails too. Given guarded_arrays_static, it runs that for ARRAYS, too.
 """
 
 import argparse
@@ -112,6 +112,10 @@ CPUS = [
 ]
 
 
+# The CPUs of kernels that few machines can run, and so can few of their tests.
+ARRAYS = {"arrow_lake": "avxvnniint8", "sapphire_rapids --amx": "amx"}
+
+
 class Run(NamedTuple):
     name: str
     machine: str
@@ -133,11 +137,12 @@ def missing(emulator):
     return None if shutil.which("qemu-aarch64") else "qemu-user"
 
 
-def run(name, machine, prefix, arguments, environment):
+def execute(words, environment):
+    """Returns what a program said, what is wrong with how it ended, and how long it took."""
     start = time.monotonic()
     try:
         process = subprocess.run(
-            [*prefix, *arguments],
+            words,
             env=os.environ | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -145,15 +150,18 @@ def run(name, machine, prefix, arguments, environment):
             timeout=TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        return Run(name, machine, [f"{prefix[-1]} did not end within {TIMEOUT} s"], [], "stopped"), []
+        return [], [f"it did not end within {TIMEOUT} s"], f"{TIMEOUT} s"
+    wrong = [f"exit status {process.returncode}"] if process.returncode else []
+    return process.stdout.splitlines(), wrong, f"{time.monotonic() - start:.1f} s"
+
+
+def run(name, machine, words, environment):
+    said, wrong, seconds = execute(words, environment)
     lines = {"chose": [], "ran": [], "compared": []}
-    wrong = []
-    for line in process.stdout.splitlines():
+    for line in said:
         kind, _, rest = line.partition(" ")
         lines.get(kind, wrong).append(rest if kind in lines else line)
-    if process.returncode:
-        wrong.append(f"exit status {process.returncode} of {prefix[-1]}")
-    note = f"{' '.join(lines['compared']) or 'choice'}, {time.monotonic() - start:.1f} s"
+    note = f"{' '.join(lines['compared']) or 'choice'}, {seconds}"
     return Run(name, machine, wrong, lines["ran"], note), lines["chose"]
 
 
@@ -172,15 +180,17 @@ def table():
 
 
 def compare_choice(lines, chosen):
-    """Returns what of the lines "<format> <M> <kernel>" is not what must be chosen."""
-    by_format = {}
-    for line in lines:
-        form, _, kernel = line.split()
-        by_format.setdefault(form, []).append(isa_of(kernel))
+    """Returns where the lines "<format> <M> <kernel>" are not what must be chosen, of each format for M = 1 and 128."""
+    want = {}
+    for form, isas in chosen._asdict().items():
+        want[form, "1"] = isas.split("/")[0]
+        if form != "quantizer":
+            want[form, "128"] = isas.split("/")[-1]
+    got = {(form, m): isa_of(kernel) for form, m, kernel in (line.split() for line in lines)}
     return [
-        f"chose {'/'.join(got)} for {form}, not {want}"
-        for form, want in chosen._asdict().items()
-        if (got := by_format.get(form, [])) != (want.split("/") * 2)[: len(got)] or not got
+        f"chose {got.get(key, 'nothing')} for {' of M '.join(key)}, not {want.get(key, 'anything')}"
+        for key in (want | got)
+        if got.get(key) != want.get(key)
     ]
 
 
@@ -190,14 +200,25 @@ def run_cpu(cpu, program, options):
         "with scalar": [HERE / "golden.txt"],  # never all cases: they take Bochs minutes
         "choice": ["--choice"],
     }[cpu.what]
-    result, choice = run(cpu.name, cpu.machine, command(cpu, program), arguments, {"QMM_MAX_ISA": cpu.max_isa})
+    result, choice = run(cpu.name, cpu.machine, [*command(cpu, program), *arguments], {"QMM_MAX_ISA": cpu.max_isa})
     return result._replace(wrong=result.wrong + compare_choice(choice, cpu.chosen))
+
+
+def run_arrays(cpu, program):
+    """Each array of the kernels of an ISA between pages that may not be touched."""
+    isa = ARRAYS[cpu.model]
+    said, wrong, seconds = execute([*command(cpu, program), "--gtest_brief=1", f"--gtest_filter=*_{isa}"], {})
+    ran = [line for line in said if re.match(r"\[  PASSED  \] [1-9]", line)]
+    if wrong or not ran:
+        wrong += said
+    return Run(f"{cpu.model}, guarded arrays of {isa}", cpu.machine, wrong, [], seconds)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--x86-64", metavar="PROGRAM", action="append", help="golden_test; once for each compiler")
     parser.add_argument("--aarch64", metavar="PROGRAM", action="append")
+    parser.add_argument("--arrays", metavar="PROGRAM", help="guarded_arrays_static, of x86-64")
     parser.add_argument("--full", action="store_true", help="all cases of the golden file")
     arguments = parser.parse_args()
     programs = {"x86-64": arguments.x86_64, "aarch64": arguments.aarch64}
@@ -206,7 +227,7 @@ def main():
     jobs, not_proved = [], {}
     native = {"AMD64": "x86-64", "x86_64": "x86-64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
     for program in programs.get(native) or []:
-        jobs.append(lambda program=program: run("this CPU", native, [program], [HERE / "golden.txt", *options], {})[0])
+        jobs.append(lambda program=program: run("this CPU", native, [program, HERE / "golden.txt", *options], {})[0])
     for machine in programs:
         cpus = [cpu for cpu in CPUS if cpu.machine == machine]
         lacks = {missing(cpu.emulator) for cpu in cpus} - {None}
@@ -220,6 +241,12 @@ def main():
                 for program in programs[machine]
                 for cpu in cpus
             ]
+            if machine == "x86-64" and arguments.arrays:
+                jobs += [
+                    lambda cpu=cpu: run_arrays(cpu, arguments.arrays)
+                    for cpu in cpus
+                    if cpu.what == "rows" and cpu.model in ARRAYS
+                ]
 
     failed = False
     proved_on = {row: [] for row in table()}

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The port model: its solver on examples that one can solve by hand, what it reads of instructions, and its tables."""
 
+import importlib.util
+import os
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -16,6 +19,18 @@ from ports import ISSUE, Cpu, bound_by_ports, parse_ports, read_cpus
 
 MODEL = Path(__file__).parents[2] / "bench/model"
 CPUS = {cpu.file: cpu for cpu in read_cpus()}
+
+
+def import_model():
+    # By a name of its own: bench/smollm2 has a model, too.
+    spec = importlib.util.spec_from_file_location("port_model", MODEL / "model.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+port_model = import_model()
 
 
 def operations(machine, *texts):
@@ -136,6 +151,8 @@ def test_x86(text, operation):
         ("fmov\tw0, s1", Operation("to_integer", "v")),
         ("movi\tv0.4s, #0x0", Operation("nothing", "v")),
         ("whilelt\tp0.s, x0, x1", Operation("predicate")),
+        ("b.ne\td10", Operation("branch")),
+        ("tbnz\tw0, #3, b310", Operation("branch")),
     ],
 )
 def test_aarch64(text, operation):
@@ -191,3 +208,72 @@ def test_a_cpu_may_not_say_something_twice(tmp_path):
     path.write_text(text + '[[ports]]\nclasses = "dot"\nall = "f0"\nsource = "none"\n')
     with pytest.raises(ValueError, match="dot stands there twice"):
         Cpu(path)
+
+
+def figure(instructions, group=32):
+    kernel = Kernel.of("qmm_f32_s8_u4_4x16x8_avx2")
+    return port_model.Figure(kernel, group, 4, instructions, Counter(), Counter(), Counter())
+
+
+@pytest.mark.parametrize(
+    ("instructions", "fault"),
+    [(0.05, None), (0.0502, "0.0502 instructions a MAC, not 0.05"), (None, "has the count of no figure")],
+)
+def test_figures_have_the_counts_of_callgrind(instructions, fault):
+    name = "qmm_f32_s8_u4_4x16x8_avx2, symmetric, group 32, M 4"
+    # The second figure is one that callgrind does not count.
+    figures = [figure(instructions or 0.05), figure(0.05, 128)]
+    table = {name: {"GNU 12 x86_64" if instructions else "Clang 19 x86_64": 0.05}}
+    faults = port_model.compare_counts(figures, table)
+    assert [fault in sentence for sentence in faults] == ([True] if fault else [])
+
+
+def test_fractions_are_compared_both_ways():
+    kept = {"a": 0.5, "b": 0.5, "c": 0.5}
+    faults = port_model.compare(kept, {"a": 0.519, "b": 0.53, "d": 0.5})
+    assert faults == [
+        "d: modelled, but not kept",
+        "c: kept, but not modelled",
+        "b: 0.530 of the plan's bound, 0.500 was kept",
+        f"where that is meant: {port_model.UPDATE}",
+    ]
+    assert port_model.compare(kept, kept) == []
+
+
+@pytest.mark.parametrize(
+    ("compiler", "named"), [("g++-12", None), ("clang++-19", "clang version 19"), (None, "no compiler that says so")]
+)
+def test_figures_are_of_one_compiler(monkeypatch, tmp_path, compiler, named):
+    monkeypatch.setattr(port_model, "missing", lambda emulator: None)
+    program = tmp_path / "program.o"
+    subprocess.run([compiler or "g++", "-c", "-x", "c++", "-", "-o", program], input="int i;", text=True, check=True)
+    if compiler is None:
+        subprocess.run(["objcopy", "--remove-section=.comment", program], check=True)
+    hindrance = port_model.find_hindrance("x86-64", "bochs", program)
+    assert (hindrance is None) if named is None else (named in hindrance and "GNU 12" in hindrance)
+
+
+def test_nothing_is_kept_of_half_the_machines(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["model.py", "--keep"])
+    assert port_model.main()
+    assert "FAILED: the port model of x86-64 is needed: count_instructions is not built" in capsys.readouterr().out
+
+
+def test_a_count_that_fails_is_a_sentence():
+    with pytest.raises(port_model.CountFailed, match=r"counts.py --cpu sapphire_rapids ended with exit status 1"):
+        list(port_model.count(port_model.EMULATED[0], Path("nowhere")))
+
+
+@pytest.mark.parametrize(
+    ("functions", "said"), [("qmm::(anonymous namespace)::dump(int)", "exit status 3"), ("", "no dump")]
+)
+def test_an_emulator_that_ends_early_is_not_waited_for(tmp_path, functions, said):
+    for name, script in (("qemu-aarch64", "exit 3"), ("nm", f"echo '0000000000001000 0000000000000004 t {functions}'")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    command = [sys.executable, MODEL / "counts.py", "--aarch64", "--cpu", "max", "program", "pattern"]
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    found = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr

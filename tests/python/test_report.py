@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
+import kernels
 import report
 import tables
 from goals import CHAIN8, FMA, G128_PEERS, READ, U4_G128, U4_GROUPED, Goal, Names, judge
@@ -224,3 +225,12 @@ def test_files_of_different_machines(tmp_path):
         (tmp_path / name).write_text(json.dumps({"conditions": {"cpu": cpu}, "benchmarks": []}))
     with pytest.raises(SystemExit, match="different CPUs"):
         report.load_all(report.written(tmp_path))
+
+
+def test_bounds_of_the_cores_that_kernels_are_measured_on():
+    text = kernels.BOUNDS.read_text()
+    for core in kernels.CORES.values():
+        bounds = kernels.read_bounds(text, core)
+        assert {grouping for *_, grouping in bounds} == set(kernels.GROUPINGS)
+        assert 12 < bounds["qmm_f32_f32_u4_6x16x8_avx2", "M:128", "group 128"] <= 16
+    assert kernels.read_bounds(text, None) == kernels.read_bounds(text, "Z80") == {}
