@@ -99,17 +99,6 @@ QMM_INLINE int64_t distance(const uint8_t* from, const uint8_t* to) {
   return static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from));
 }
 
-// Prefetches `lines` lines of a panel's codes, `distance` k ahead of k: of this block, or of the next. The distance is
-// what memory takes, some 100 ns, at the speed of the kernel, and as much again.
-template <int Bits>
-QMM_INLINE void prefetch_ahead(const Block& b, int64_t panel, int64_t k, int64_t distance, int lines) {
-  constexpr int64_t size = kPanel * Bits / 8;  // bytes of one k
-  const bool here = k + distance < b.k;
-  const uint8_t* base = here ? b.codes : b.next_codes;
-  const int64_t at = panel * b.panel_stride + (here ? k + distance : k + distance - b.k) * size;
-  for (int i = 0; i < lines; ++i) prefetch(base, at + i * kLine);
-}
-
 // A pointer or index as it is, of which the compiler does not know how it was made: it would keep each address of a
 // loop that it can count up in a register of its own, of which there are too few.
 template <class T>
