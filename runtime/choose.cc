@@ -44,7 +44,7 @@ void find() {
   uint64_t wanted = ~uint64_t(0);
   cap_features(found.max_isa, &wanted);
   found.words = read_cpu_words((wanted & QMM_CPU_AMX) != 0);
-  found.features = decode_cpu(found.words);
+  found.features = worth_using(found.words, decode_cpu(found.words));
   found.knows_level = cap_features(found.max_isa, &found.features);
 }
 

@@ -14,6 +14,7 @@
 #endif
 #elif defined(__linux__)
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #elif defined(__APPLE__)
 #include <sys/sysctl.h>
 #elif defined(_WIN32)
@@ -99,6 +100,8 @@ CpuWords read_cpu_words([[maybe_unused]] bool ask_for_amx) {
 #if defined(__linux__)
   words.hwcap |= getauxval(AT_HWCAP);
   words.hwcap2 = getauxval(AT_HWCAP2);
+  constexpr int kGetSveLength = 51, kLengthMask = 0xffff;  // PR_SVE_GET_VL
+  if (const int length = prctl(kGetSveLength); length > 0) words.sve_bytes = length & kLengthMask;
 #elif defined(__APPLE__)
   words.hwcap |= bit_if("hw.optional.arm.FEAT_DotProd", kAsimdDp);
   words.hwcap2 |= bit_if("hw.optional.arm.FEAT_I8MM", kI8mm);
@@ -169,6 +172,10 @@ uint64_t decode_cpu_alone(CpuWords words) {
   return decode_cpu(words);
 }
 
+uint64_t worth_using(const CpuWords& words, uint64_t features) {
+  return words.sve_bytes == 16 ? features & ~uint64_t(QMM_CPU_SVE | QMM_CPU_SVE_I8MM) : features;
+}
+
 const char* feature_name(uint64_t feature) {
   switch (feature) {
     case QMM_CPU_AVX2: return "avx2";
@@ -223,7 +230,8 @@ void explain(uint64_t need, const CpuWords& words, const char* max_isa, char* se
   CpuWords permitted = words;
   permitted.amx_permitted = true;
   const uint64_t has = decode_cpu_alone(words), saved = decode_cpu(permitted), enabled = decode_cpu(words);
-  uint64_t usable = enabled;
+  const uint64_t worth = worth_using(words, enabled);
+  uint64_t usable = worth;
   cap_features(max_isa, &usable);
   const struct {
     const char *obstacle, *level, *verb;
@@ -232,7 +240,8 @@ void explain(uint64_t need, const CpuWords& words, const char* max_isa, char* se
       {"the CPU lacks", "", "", need & ~has},
       {"the operating system does not save the registers of", "", "", need & has & ~saved},
       {"the operating system does not permit this process to use", "", "", need & saved & ~enabled},
-      {"QMM_MAX_ISA=", max_isa, " forbids", need & enabled & ~usable},
+      {"with vectors of 16 bytes, NEON is faster than", "", "", need & enabled & ~worth},
+      {"QMM_MAX_ISA=", max_isa, " forbids", need & worth & ~usable},
   };
   size_t length = 0;
   const auto append = [&](const char* text) {

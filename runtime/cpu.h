@@ -26,6 +26,7 @@ struct CpuWords {
   bool amx_permitted = false;                            // Linux lets this process use tiles, or was not asked
   // AArch64: the words of Linux's getauxval, which other systems' answers are translated to
   uint64_t hwcap = 0, hwcap2 = 0;
+  int64_t sve_bytes = 0;  // of a vector of SVE; 0 where that is not known
 };
 
 // Reads the words of this CPU. Where it has AMX, Linux is asked for the permission to use it, which is for good and for
@@ -38,6 +39,10 @@ uint64_t decode_cpu(const CpuWords& words);
 
 // The same for an operating system that saves all registers and permits all: what the CPU has.
 uint64_t decode_cpu_alone(CpuWords words);
+
+// Of these features, those by which kernels are chosen on the CPU of these words: not SVE with vectors as short as
+// NEON's, which does the same in fewer instructions (bench/model/results.md: Neoverse V2).
+uint64_t worth_using(const CpuWords& words, uint64_t features);
 
 // Writes what the CPU calls itself; "" where that can not be known.
 void read_cpu_name(char (&name)[64]);
@@ -55,8 +60,8 @@ std::span<const IsaLevel> isa_levels();
 // Cuts features down to those of a level; nullptr or "" cuts nothing. False: no such level.
 bool cap_features(const char* max_isa, uint64_t* features);
 
-// Writes why features are not usable on the CPU of these words under QMM_MAX_ISA, a level or nothing: "the CPU lacks
-// avx512vnni", or what keeps each of them from use; "" where all of them are usable.
+// Writes why features are not used on the CPU of these words under QMM_MAX_ISA, a level or nothing: "the CPU lacks
+// avx512vnni", or what keeps each of them from use; "" where all of them are used.
 void explain(uint64_t need, const CpuWords& words, const char* max_isa, char* sentence, size_t size);
 
 }  // namespace qmm

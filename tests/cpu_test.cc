@@ -49,6 +49,11 @@ constexpr CpuWords kCortexA72 = arm(0x8ff, 0);
 constexpr CpuWords kNeoverseN1 = arm(0x119fff, 0);
 constexpr CpuWords kA64fx = arm(0x4415ff, 0);
 constexpr CpuWords kNeoverseV1 = arm(0xdfffffff, 0x3f23f);
+constexpr CpuWords kNeoverseV2 = [] {
+  CpuWords words = kNeoverseV1;
+  words.sve_bytes = 16;
+  return words;
+}();
 
 TEST(DecodeCpu, KnowsRealCpus) {
   EXPECT_EQ(decode_cpu({}), 0u);
@@ -66,6 +71,9 @@ TEST(DecodeCpu, KnowsRealCpus) {
   EXPECT_EQ(decode_cpu(kNeoverseN1), kNeon | kDotprod);
   EXPECT_EQ(decode_cpu(kA64fx), kNeon | kSve);
   EXPECT_EQ(decode_cpu(kNeoverseV1), kNeon | kDotprod | kI8mm | kSve | kSveI8mm);
+  EXPECT_EQ(decode_cpu(kNeoverseV2), kNeon | kDotprod | kI8mm | kSve | kSveI8mm);
+  EXPECT_EQ(worth_using(kNeoverseV1, decode_cpu(kNeoverseV1)), decode_cpu(kNeoverseV1));
+  EXPECT_EQ(worth_using(kNeoverseV2, decode_cpu(kNeoverseV2)), kNeon | kDotprod | kI8mm);
 }
 
 // A feature whose registers the operating system does not save would lose its values at the next switch of threads.
@@ -223,6 +231,12 @@ TEST(Explain, SaysWhatTheOperatingSystemKeepsBack) {
   EXPECT_EQ(why_not(kAvx512Vnni | kAmx, words), "the operating system does not save the registers of amx");
 }
 
+TEST(Explain, SaysWhatIsSlower) {
+  EXPECT_EQ(why_not(kNeon | kDotprod | kI8mm, kNeoverseV2), "");
+  EXPECT_EQ(why_not(kNeon | kSve, kNeoverseV2), "with vectors of 16 bytes, NEON is faster than sve");
+  EXPECT_EQ(why_not(kSve | kSveI8mm, kNeoverseV2), "with vectors of 16 bytes, NEON is faster than sve and sve_i8mm");
+}
+
 TEST(Explain, SaysWhatTheUserForbids) {
   EXPECT_EQ(why_not(kAvx2, kHaswell, "scalar"), "QMM_MAX_ISA=scalar forbids avx2");
 #if defined(__x86_64__)
@@ -247,11 +261,12 @@ TEST(Explain, StaysInItsRoom) {
 
 // Usable is what has no obstacle, for every kernel and CPU.
 TEST(Explain, AgreesWithTheChoice) {
-  for (const CpuWords& words : {kNehalem, kIvyBridge, kHaswell, kZen3, kSkylakeX, kCascadeLake, kIceLake,
-                                kSapphireRapids, kAlderLake, kArrowLake, kCortexA72, kNeoverseN1, kA64fx, kNeoverseV1})
+  for (const CpuWords& words :
+       {kNehalem, kIvyBridge, kHaswell, kZen3, kSkylakeX, kCascadeLake, kIceLake, kSapphireRapids, kAlderLake,
+        kArrowLake, kCortexA72, kNeoverseN1, kA64fx, kNeoverseV1, kNeoverseV2})
     for (const IsaLevel& level : isa_levels())
       for (const Kernel& kernel : kernels()) {
-        uint64_t usable = decode_cpu(words);
+        uint64_t usable = worth_using(words, decode_cpu(words));
         ASSERT_TRUE(cap_features(level.name, &usable));
         EXPECT_EQ(why_not(kernel.need, words, level.name) == "", (kernel.need & ~usable) == 0) << kernel.name;
       }

@@ -299,7 +299,10 @@ enum {                        /* bits of qmm_cpu_features; each only where the o
        QMM_CPU_SVE_I8MM = 1 << 10
 };
 
-/** Returns the features of this CPU that kernels may need (QMM_CPU_*), after QMM_MAX_ISA; 0 where that is wrong. */
+/**
+ * Returns the features of this CPU by which kernels are chosen (QMM_CPU_*), after QMM_MAX_ISA; 0 where that is wrong.
+ * SVE with vectors of 16 bytes is not among them: NEON is faster there.
+ */
 QMM_API uint64_t qmm_cpu_features(void);
 
 /** Returns the name of a QMM_CPU_* bit in lower case ("avx512vnni"), a static string; NULL for any other number. */
@@ -312,7 +315,7 @@ typedef struct qmm_cpu_info {
   const char* max_isa; /* QMM_MAX_ISA; "" where it is not set */
   uint64_t has;        /* features of the CPU; on AArch64, where it is the system that tells, those that it enabled */
   uint64_t enabled;    /* of these, whose registers the operating system saves, and which it permits this process */
-  uint64_t usable;     /* of these, those that QMM_MAX_ISA leaves: qmm_cpu_features() */
+  uint64_t usable;     /* of these, those that are used and that QMM_MAX_ISA leaves: qmm_cpu_features() */
 } qmm_cpu_info;
 
 /** Describes this CPU: what holds for all of its cores, whichever calls (runtime/cpu.h tells why it does). */
