@@ -71,11 +71,11 @@ struct Block {
   const uint8_t* next_offsets;  // unused when symmetric
 
   float* acc;     // [rows][panels * 16], read and written
-  void* carry;    // [rows][panels * 16], int32 or float
+  void* carry;    // room for [rows][panels * 16] of int32 or float, rows made even
   void* scratch;  // kScratch bytes, aligned to 64
 };
 
-constexpr int64_t kScratch = 49152;  // bytes; a kernel that uses it asserts that its tile fits
+constexpr int64_t kScratch = 110592;  // bytes; a kernel that uses it asserts that its tile fits
 
 using KernelFunction = void(const Block&);
 

@@ -9,8 +9,9 @@
 #include "kernel.h"
 
 #define QMM_INLINE inline __attribute__((always_inline))
-// For a tile: by itself, it has all the registers. It takes the block by value, so that stores to acc can not be taken
-// for changes of it.
+// For a tile: by itself, it has all the registers. A GEMM's takes the block by value, so that stores to acc can not be
+// taken for changes of it. One of few rows takes a reference: a compiler that may keep the block's members in registers
+// keeps all of them, and spills.
 #define QMM_NOINLINE __attribute__((noinline))
 
 namespace qmm {
@@ -96,17 +97,6 @@ QMM_INLINE void prefetch(const uint8_t* base, int64_t offset) {
 // Bytes from one address to another, which may be of another array.
 QMM_INLINE int64_t distance(const uint8_t* from, const uint8_t* to) {
   return static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from));
-}
-
-// Prefetches `lines` lines of a panel's codes, `distance` k ahead of k: of this block, or of the next. The distance is
-// what memory takes, some 100 ns, at the speed of the kernel, and as much again.
-template <int Bits>
-QMM_INLINE void prefetch_ahead(const Block& b, int64_t panel, int64_t k, int64_t distance, int lines) {
-  constexpr int64_t size = kPanel * Bits / 8;  // bytes of one k
-  const bool here = k + distance < b.k;
-  const uint8_t* base = here ? b.codes : b.next_codes;
-  const int64_t at = panel * b.panel_stride + (here ? k + distance : k + distance - b.k) * size;
-  for (int i = 0; i < lines; ++i) prefetch(base, at + i * kLine);
 }
 
 // A pointer or index as it is, of which the compiler does not know how it was made: it would keep each address of a

@@ -31,7 +31,7 @@ Scratch lay_out_scratch(const Problem& p) {
   Scratch s;
   s.slice = std::min(p.rows, kMaxRows);
   s.lhs = p.lhs_given ? 0 : round_up(p.lhs_layout.size(s.slice), kLine);
-  s.acc = round_up(s.slice * p.kernel->nr * int64_t(sizeof(float)), kLine);
+  s.acc = round_up(round_up(s.slice, 2) * p.kernel->nr * int64_t(sizeof(float)), kLine);
   s.panels = p.panels == nullptr ? p.kernel->nr / kPanel * p.layout.panel_stride : 0;
   s.thread = 2 * s.acc + s.panels + kScratch;
   s.threads = p.threads.num_threads;

@@ -623,11 +623,12 @@ TEST(Choose, Arm) {
   EXPECT_EQ(name(kDotprod, Lhs::S8, 4, 4), "qmm_f32_s8_u4_4x64x8_neon_dotprod");
   EXPECT_EQ(name(kDotprod, Lhs::S8, 8, 5), "qmm_f32_s8_s8_4x16x8_neon_dotprod");
   EXPECT_EQ(name(kI8mm, Lhs::S8, 4, 4), "qmm_f32_s8_u4_4x64x8_neon_dotprod");
-  EXPECT_EQ(name(kI8mm, Lhs::S8, 4, 5), "qmm_f32_s8_u4_8x32x8_neon_i8mm");
-  EXPECT_EQ(name(kNeon | kSve, Lhs::F32, 4, 2), "qmm_f32_f32_u4_4x16x8_neon");
+  EXPECT_EQ(name(kI8mm, Lhs::S8, 4, 5), "qmm_f32_s8_u4_6x64x8_neon_i8mm");
+  EXPECT_EQ(name(kNeon | kSve, Lhs::F32, 4, 1), "qmm_f32_f32_u4_1x64x8_sve");
+  EXPECT_EQ(name(kNeon | kSve, Lhs::F32, 4, 2), "qmm_f32_f32_u4_8x32x8_sve");
   EXPECT_EQ(name(kNeon | kSve, Lhs::S8, 8, 4), "qmm_f32_s8_s8_4x64x8_sve");
   EXPECT_EQ(name(kI8mm | kSveI8mm, Lhs::S8, 8, 4), "qmm_f32_s8_s8_4x64x8_sve");
-  EXPECT_EQ(name(kI8mm | kSveI8mm, Lhs::S8, 8, 5), "qmm_f32_s8_s8_8x32x8_sve_i8mm");
+  EXPECT_EQ(name(kI8mm | kSveI8mm, Lhs::S8, 8, 5), "qmm_f32_s8_s8_6x64x8_sve_i8mm");
 }
 #endif
 

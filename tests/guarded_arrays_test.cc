@@ -187,7 +187,9 @@ class Input {
 class Output {
  public:
   Output(const Case& c, const std::vector<float>& acc)
-      : acc_(c.rows * c.panels * kPanel, c.flush), carry_(acc_.size(), c.flush), scratch_(kScratch) {
+      : acc_(c.rows * c.panels * kPanel, c.flush),
+        carry_((c.rows + c.rows % 2) * c.panels * kPanel, c.flush),
+        scratch_(kScratch) {
     std::copy(acc.begin(), acc.end(), acc_.begin());
     std::fill(carry_.begin(), carry_.end(), 0x7fa5a5a5u);
     std::fill(scratch_.begin(), scratch_.end(), uint8_t(0xff));

@@ -56,6 +56,7 @@ class Emulated(NamedTuple):
     machine: str
     arguments: tuple[str, ...]  # of counts.py
     isas: tuple[str, ...]
+    sve_bytes: int = 0  # of a vector
 
 
 EMULATED = (
@@ -65,6 +66,10 @@ EMULATED = (
     # Reading QEMU's line for each instruction takes most of the time, so two run at once.
     Emulated("aarch64", ("--aarch64", "--cpu", "max"), ("neon",)),
     Emulated("aarch64", ("--aarch64", "--cpu", "max"), ("neon_dotprod", "neon_i8mm")),
+    *(
+        Emulated("aarch64", ("--aarch64", "--cpu", f"max,sve-default-vector-length={n}"), ("sve", "sve_i8mm"), n)
+        for n in (16, 32)
+    ),
 )
 NOT_PLANNED = {"sve", "sve_i8mm"}  # ISAs that plans.py lacks
 
@@ -84,6 +89,7 @@ class Figure:
     code: Counter[Operation]
     plan: Counter[Operation]
     loop: Counter[Operation]  # of its main loop alone
+    sve_bytes: int = 0  # of a vector
 
     @property
     def grouping(self) -> str:
@@ -106,7 +112,11 @@ class LazyOperations(dict):
 
 
 def find_main_loop(
-    code: hot_loops.Code, kernel: Kernel, table: dict[int, Operation | None], executed: dict[int, int]
+    code: hot_loops.Code,
+    kernel: Kernel,
+    sve_bytes: int,
+    table: dict[int, Operation | None],
+    executed: dict[int, int],
 ) -> Counter[Operation]:
     """Returns the operations for each MAC of the hot loop that is executed most, or nothing."""
     functions = [function for function in code.functions if any(i.address in executed for i in function)]
@@ -118,7 +128,7 @@ def find_main_loop(
             for i in (i for block in blocks for i in block):
                 if op := table[i.address] if executed.get(i.address) else None:
                     mix[op] += executed[i.address]
-            if (macs := macs_of(mix)) > most:
+            if (macs := macs_of(mix, sve_bytes)) > most:
                 best, most = mix, macs
     return Counter({op: n / most for op, n in best.items()})
 
@@ -149,12 +159,12 @@ def count(emulated: Emulated, program: Path) -> Iterator[Figure]:
         for address, n in executed.items():
             if op := table[address]:
                 mix[op] += n / macs
-        planned = plan(kernel, group, m)
+        planned = plan(kernel, group, m, emulated.sve_bytes)
         for op in planned:
             planned[op] /= m * kernel.nr * group
-        loop = find_main_loop(code, kernel, table, executed)
+        loop = find_main_loop(code, kernel, emulated.sve_bytes, table, executed)
         instructions = sum(executed.values()) / macs
-        yield Figure(kernel, group, m, instructions, mix, planned, loop)
+        yield Figure(kernel, group, m, instructions, mix, planned, loop, emulated.sve_bytes)
 
 
 class Cell(NamedTuple):
@@ -171,7 +181,7 @@ def bounds(figure: Figure, cpu: Cpu) -> Cell:
 
 
 def runs_on(figure: Figure, cpu: Cpu) -> bool:
-    return figure.kernel.isa in cpu.isas
+    return figure.kernel.isa in cpu.isas and figure.sve_bytes in (0, cpu.sve_bytes)
 
 
 def parts(mix: Counter[Operation]) -> Counter[str]:

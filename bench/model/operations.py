@@ -123,13 +123,17 @@ class AArch64:
         if self.classes["scalar"].get(name) == "branch":
             return Operation("branch", name=name)  # the address it goes to may look like a register: d10
         operands = split_operands(rest)
-        is_vector = re.search(self.vector, re.sub(r"\[[^]]*\]", "", rest)) is not None
+        # An address to go to may look as a register does.
+        branch = self.classes["scalar"].get(name) == "branch"
+        is_vector = not branch and re.search(self.vector, re.sub(r"\[[^]]*\]", "", rest)) is not None
         width = ("z" if re.search(r"\bz\d+", rest) else "v") if is_vector else "r"
         op = Operation(NOTHING, width, name=name)
 
         memory = self.classes["memory"].get(name)
         if memory:
             count = 2 if name in ("ldp", "ldnp", "stp", "stnp", "ldpsw") else 1
+            if name == "stp" and width == "r":
+                count = 1  # of 16 bytes, as LLVM's models have it
             if match := re.match(r"\{([^}]*)\}", rest):
                 first, _, last = match[1].partition("-")
                 count = len(match[1].split(",")) if not last else self.number(last) - self.number(first) + 1

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from operations import NOTHING, X86, AArch64, Operation
 
 PANEL = 16
+MATRIX_BLOCK = 512  # k of a block of SMMLA kernels
 
 
 @dataclass(frozen=True)
@@ -307,12 +308,18 @@ X86_FAMILIES: dict[tuple[str, int, bool], Callable[[Call, X86Mix], None]] = {
 
 
 class ArmMix(Mix):
-    def __init__(self):
-        super().__init__(AArch64, "v", 16)
+    """Of NEON, or of SVE with vectors of some bytes."""
+
+    def __init__(self, sve_bytes: int = 0):
+        super().__init__(AArch64, "z" if sve_bytes else "v", sve_bytes or 16)
 
     def widen_scales(self, count: float) -> None:
         self.load(count)
-        self.add("fcvtl", count)
+        self.add("fcvtl" if self.width == "v" else "fcvt", count)
+
+    def repeat(self, count: float) -> None:
+        """128 bits of a row, in all of a vector of SVE."""
+        self.load(count, "b" if self.width == "z" else "")
 
     def sides(self, c: Call) -> None:
         """The scales of a block, once for all rows."""
@@ -368,7 +375,6 @@ def arm_gemm_f32(c: Call, mix: ArmMix) -> None:
 def arm_gemv_f32(c: Call, mix: ArmMix) -> None:
     vectors, pairs = c.panels * mix.panel, c.panels / 2
     mix.decode_f32(c, c.m * vectors * c.group / 8)
-    mix.load(c.m * vectors * c.group)  # what is subtracted
     mix.load(c.m * pairs * c.group / 4)
     mix.add("fmla", c.m * vectors * c.group)
     mix.widen_scales(c.m * vectors)
@@ -417,22 +423,112 @@ def arm_few_s8(c: Call, mix: ArmMix) -> None:
     mix.end_s8(c.m * passes, at_once * mix.panel)
 
 
+def prepare_pairs(c: Call, mix: ArmMix) -> None:
+    """Rows in pairs, once for all columns, and columns once for all rows; the scales too."""
+    vectors = c.panels * 2 * mix.panel  # of pairs of columns
+    # Rows without vectors.
+    mix.load(c.m * c.group / 8, "r")
+    mix[Operation(NOTHING, store="r", name="stp")] += c.m / 2 * c.group / 8
+    mix.codes(c, vectors / 2 * c.group / 8, subtract=True)
+    mix.add("zip1 zip2", vectors / 2 * c.group / 8)
+    mix.store(vectors * c.group / 8)
+    mix.load(c.m, "r")
+    mix.store(c.m / 2)
+    mix.widen_scales(vectors / 2)
+    mix.add("zip1 zip2", vectors / 2)
+    mix.store(vectors)
+
+
 def arm_gemm_matrix(c: Call, mix: ArmMix) -> None:
-    """SMMLA, eight k of two rows and two columns, in tiles of eight columns."""
-    steps, halves = c.group / 8, 2 * c.panels
-    mix.add("smmla", c.m / 2 * 4 * halves * steps)
-    mix.load((c.m / 2 + c.tiles * 4) * halves * steps)
-    # Rows are paired once for all columns, and columns once for all rows.
-    mix.load(c.m * steps)
-    mix.store(c.m / 2 * steps)
-    mix.codes(c, 2 * halves * steps, subtract=True)
-    mix.add("zip1 zip2", 2 * halves * steps)
-    mix.store(4 * halves * steps)
-    # The sums of two rows and two columns each become those of one row.
-    mix.add("zip1", c.m * 2 * halves)
-    mix.load(c.tiles * 2 * halves)
-    mix.end_s8(c.m * halves, 2)
-    mix.sides(c)
+    """SMMLA, eight k of two rows and two columns, in tiles of eight columns; acc stays in registers for a block."""
+    steps, quads, pairs, blocks = c.group / 8, 2 * c.panels, c.m / 2, min(1, c.group / MATRIX_BLOCK)
+    sums = pairs * 4 * quads
+    prepare_pairs(c, mix)
+    mix.add("smmla", sums * steps)
+    mix.load((pairs + c.tiles * 4) * quads * (steps + 1))
+    mix.add("scvtf fmul fmla", sums)
+    mix.load(sums * blocks)
+    mix.add("zip1 zip2", sums * blocks)
+    mix.store(sums * blocks)
+
+
+def sve_gemm_f32(c: Call, mix: ArmMix) -> None:
+    """NEON unpacks."""
+    vectors, passes = c.panels * mix.panel, c.panels * mix.panel / 2
+    mix.add("fmla", c.m * vectors * c.group)
+    mix.repeat(c.m * passes * c.group / 4)
+    mix.load(c.tiles * vectors * (c.group + 1))
+    mix.end_f32(c.m * vectors)
+    neon = ArmMix()
+    neon.decode_f32(c, c.panels * neon.panel * c.group / 8)
+    neon.store(c.panels * neon.panel * c.group)
+    neon.sides(c)
+    mix.update(neon)
+
+
+def sve_gemv_f32(c: Call, mix: ArmMix) -> None:
+    if c.bits == 4:
+        arm_gemv_f32(c, neon := ArmMix())  # of less than 512 bits
+        mix.update(neon)
+        return
+    vectors = c.m * c.panels * mix.panel
+    mix.load(vectors * c.group)
+    mix.add("eor fsub fmla", vectors * c.group)
+    mix.repeat(max(c.m, vectors / 8) * c.group / 4)
+    mix.widen_scales(vectors)
+    mix.end_f32(vectors)
+
+
+def sve_end_s8(mix: ArmMix, rows: float, sums: float) -> None:
+    mix.broadcast(rows)
+    mix.add("scvtf fmul", sums)
+    mix.end_f32(sums)
+
+
+def sve_gemm_s8(c: Call, mix: ArmMix) -> None:
+    """NEON unpacks."""
+    vectors, passes = c.panels * mix.panel, c.panels * mix.panel / 2
+    mix.add("sdot", c.m * vectors * c.group / 4)
+    mix.repeat(c.m * passes * c.group / 16)
+    mix.load(c.tiles * vectors * (c.group / 4 + 1))
+    sve_end_s8(mix, c.m * passes, c.m * vectors)
+    neon = ArmMix()
+    if c.bits == 4:
+        neon.codes(c, c.panels * neon.panel * c.group / 8, subtract=True)
+        neon.store(2 * c.panels * neon.panel * c.group / 8)
+    neon.sides(c)
+    mix.update(neon)
+
+
+def sve_few_s8(c: Call, mix: ArmMix) -> None:
+    """Vectors side by side, as many as there are registers for their sums."""
+    vectors, at_once = c.panels * mix.panel, max(1, c.kernel.mr // c.m)
+    passes = vectors / at_once
+    mix.add("sdot", c.m * vectors * c.group / 4)
+    mix.repeat(c.m * passes * c.group / 16)
+    mix.load(vectors * c.group / (8 if c.bits == 4 else 4))
+    if c.bits == 4:
+        mix.add("and lsr", vectors * c.group / 8)
+        mix.subtract_zero(c.m * passes, at_once)
+    mix.widen_scales(vectors)
+    sve_end_s8(mix, c.m * passes, c.m * vectors)
+
+
+def sve_gemm_matrix(c: Call, mix: ArmMix) -> None:
+    """As arm_gemm_matrix, which prepares the columns and the rows; four vectors of pairs at a time."""
+    steps, vectors, pairs, blocks = c.group / 8, c.panels * 2 * mix.panel, c.m / 2, min(1, c.group / MATRIX_BLOCK)
+    sums, passes = pairs * vectors, vectors / 4
+    mix.add("smmla", sums * steps)
+    mix.repeat(pairs * passes * steps)
+    mix.load(c.tiles * vectors * steps)
+    mix.repeat(pairs * passes)
+    mix.load(c.tiles * vectors)
+    mix.add("scvtf fmul fmla", sums)
+    mix.load(2 * sums * blocks)
+    mix.add("zip1 uzp1 uzp2", sums * blocks)
+    mix.store(2 * sums * blocks)
+    prepare_pairs(c, neon := ArmMix())
+    mix.update(neon)
 
 
 ARM_FAMILIES: dict[tuple[str, bool], Callable[[Call, ArmMix], None]] = {
@@ -443,16 +539,23 @@ ARM_FAMILIES: dict[tuple[str, bool], Callable[[Call, ArmMix], None]] = {
     ("s8", True): arm_few_s8,
     ("matrix", False): arm_gemm_matrix,
 }
+SVE_FAMILIES: dict[tuple[str, bool], Callable[[Call, ArmMix], None]] = {
+    ("f32", False): sve_gemm_f32,
+    ("f32", True): sve_gemv_f32,
+    ("s8", False): sve_gemm_s8,
+    ("s8", True): sve_few_s8,
+    ("matrix", False): sve_gemm_matrix,
+}
 
 
-def plan(kernel: Kernel, group: int, m: int) -> Mix:
-    """Returns the plan of a kernel, of m rows and kernel.nr columns in a group."""
+def plan(kernel: Kernel, group: int, m: int, sve_bytes: int = 0) -> Mix:
+    """Returns the plan of a kernel, of m rows and kernel.nr columns in a group; of SVE, with vectors of some bytes."""
     call = Call(kernel, group, m)
-    if kernel.isa.startswith("neon"):
-        mix = ArmMix()
+    if kernel.isa.startswith(("neon", "sve")):
+        mix = ArmMix(sve_bytes)
         how = "matrix" if kernel.isa.endswith("i8mm") else kernel.lhs
-        few = kernel.nr == 64 or (kernel.isa == "neon" and kernel.nr == 32)
-        ARM_FAMILIES[how, few](call, mix)
+        few = how != "matrix" and (kernel.nr == 64 or (kernel.isa == "neon" and kernel.nr == 32))
+        (SVE_FAMILIES if sve_bytes else ARM_FAMILIES)[how, few](call, mix)
     else:
         mix = X86Mix(kernel.isa)
         how = "dot" if "vnni" in kernel.isa else "amx" if kernel.isa == "amx" else kernel.lhs

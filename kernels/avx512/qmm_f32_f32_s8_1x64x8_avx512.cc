@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "../x86/gemv_f32.h"
 
-void qmm::qmm_f32_f32_s8_1x64x8_avx512(const Block& b) { isa::gemv_f32<8>(b); }
+void qmm::qmm_f32_f32_s8_1x64x8_avx512(const Block& b) { isa::gemv_f32<8, qmm_f32_f32_s8_1x64x8_avx512_tile>(b); }

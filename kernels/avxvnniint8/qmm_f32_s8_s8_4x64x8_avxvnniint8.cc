@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "../x86/gemv_dot.h"
 
-void qmm::qmm_f32_s8_s8_4x64x8_avxvnniint8(const Block& b) { isa::gemv_dot<isa::Codes::S8Signed, 4>(b); }
+void qmm::qmm_f32_s8_s8_4x64x8_avxvnniint8(const Block& b) {
+  isa::gemv_dot<isa::Codes::S8Signed, qmm_f32_s8_s8_4x64x8_avxvnniint8_tile>(b);
+}

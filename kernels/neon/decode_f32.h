@@ -19,19 +19,19 @@ constexpr int place_of(int k) {
 }
 
 // The lanes of four columns for k of eight, from their 16 bytes. The last loads end 3 bytes past the codes, among the
-// scales. Signed codes become unsigned, 128 more.
+// scales. Signed codes become unsigned, 128 more. Bytes of two codes are loaded twice, since decoding one destroys the
+// lanes: a copy takes a vector pipe, which a load does not.
 template <int Bits>
 QMM_INLINE uint32x4_t load_lanes(const uint8_t* codes, int k) {
-  uint8x16_t bytes = load(codes + (Bits == 8 ? k / 4 * kLine : 0) + k % 4);
-  if constexpr (Bits == 8) bytes = veorq_u8(bytes, vdupq_n_u8(0x80));
-  return vreinterpretq_u32_u8(bytes);
+  const uint8_t* at = codes + (Bits == 8 ? k / 4 * kLine : 0) + k % 4;
+  return vreinterpretq_u32_u8(Bits == 8 ? veorq_u8(load(at), vdupq_n_u8(0x80)) : load_now(at));
 }
 
 // Zeros of four columns of a panel; and what is to be subtracted for a code at a place.
 template <int Bits>
-QMM_INLINE float32x4_t zeros_f32(const Block& b, const Group& g, int64_t panel, int64_t column) {
-  if (b.offset != Offset::Zeros)
-    return vdupq_n_f32(b.offset == Offset::Symmetric ? static_cast<float>(symmetric_zero(Bits)) : 0.0f);
+QMM_INLINE float32x4_t zeros_f32(const Block& b, Offset offset, const Group& g, int64_t panel, int64_t column) {
+  if (offset != Offset::Zeros)
+    return vdupq_n_f32(offset == Offset::Symmetric ? static_cast<float>(symmetric_zero(Bits)) : 0.0f);
   return vcvtq_f32_s32(widen_zero(b.offsets + panel * b.panel_stride + g.index * kPanel + column));
 }
 template <int Bits>
@@ -47,20 +47,35 @@ QMM_INLINE float32x4_t decode(uint32x4_t lanes, int place, float32x4_t bias) {
   return vsubq_f32(vreinterpretq_f32_u32(vbslq_u32(mask, lanes, exponent)), bias);
 }
 
-// Begins a group for four columns.
-QMM_INLINE float32x4_t begin_f32(const Block& b, const Group& g, int64_t at) {
-  return g.resume ? vld1q_f32(static_cast<const float*>(b.carry) + at) : vdupq_n_f32(0);
+// Decodes a panel of a block, for all its rows: [k][16].
+template <int Bits>
+void unpack_f32(const Block& b, int64_t panel, float* to) {
+  const uint8_t* codes = b.codes + panel * b.panel_stride;
+  for_each_group(b, [&](const Group& g) {
+    for (int c = 0; c < kPanel; c += 4) {
+      const float32x4_t zero = zeros_f32<Bits>(b, b.offset, g, panel, c);
+      for (int64_t k = g.begin; k < g.end; k += 8) {
+        const int64_t line = k * 2 * Bits + c * 4;
+        if (c == 0)
+          for (int64_t i = 0; i < 16 * Bits; i += kLine) prefetch(b.next_codes, panel * b.panel_stride + line + i);
+        unroll<8>([&](auto i) QMM_FLAT {
+          constexpr int place = place_of<Bits>(i);
+          vst1q_f32(to + (k + i) * kPanel + c,
+                    decode<Bits>(load_lanes<Bits>(codes + line, i), place, bias<Bits>(zero, place)));
+        });
+      }
+    }
+    prefetch_sides(b, g.index, panel);
+  });
 }
 
-// Ends it: acc = fma(t, scale, acc), then mins; or leaves t in carry.
+// Ends a group for four columns: acc = fma(t, scale, acc), then mins, of which there is a sum of the row each.
 template <class AnySides>
-QMM_INLINE void end_f32(const Block& b, const Group& g, const AnySides& sides, int64_t row, int64_t side, int64_t at,
+QMM_INLINE void end_f32(Offset offset, const AnySides& sides, int64_t column, const float* lhs_sum, float* acc,
                         float32x4_t t) {
-  if (g.suspend) return vst1q_f32(static_cast<float*>(b.carry) + at, t);
-  float32x4_t acc = vfmaq_f32(vld1q_f32(b.acc + at), t, sides.scale(side));
-  if (b.offset == Offset::Mins)
-    acc = vfmaq_n_f32(acc, sides.min(side), static_cast<const float*>(b.lhs_sums)[row * b.lhs_group_stride + g.index]);
-  vst1q_f32(b.acc + at, acc);
+  float32x4_t y = vfmaq_f32(vld1q_f32(acc), t, sides.scale(column));
+  if (offset == Offset::Mins) y = vfmaq_n_f32(y, sides.min(column), *lhs_sum);
+  vst1q_f32(acc, y);
 }
 
 }  // namespace

@@ -14,32 +14,14 @@
 namespace qmm::neon {
 namespace {
 
-template <int Bits>
-void unpack_f32(const Block& b, float* to) {
-  for_each_group(b, [&](const Group& g) {
-    for (int c = 0; c < kPanel; c += 4) {
-      const float32x4_t zero = zeros_f32<Bits>(b, g, 0, c);
-      for (int64_t k = g.begin; k < g.end; k += 8) {
-        const int64_t line = k * 2 * Bits + c * 4;
-        if (c == 0)
-          for (int64_t i = 0; i < 16 * Bits; i += kLine) prefetch(b.next_codes, line + i);
-        unroll<8>([&](auto i) QMM_FLAT {
-          constexpr int place = place_of<Bits>(i);
-          vst1q_f32(to + (k + i) * kPanel + c,
-                    decode<Bits>(load_lanes<Bits>(b.codes + line, i), place, bias<Bits>(zero, place)));
-        });
-      }
-    }
-    prefetch_sides(b, g.index, 0);
-  });
-}
-
 template <int R>
 QMM_NOINLINE void tile_f32(Block b, Sides sides, const float* w, int64_t row) {
   const float* lhs = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
+  float* acc = b.acc + row * kPanel;
+  float* carry = static_cast<float*>(b.carry) + row * kPanel;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     float32x4_t t[R][4];
-    unroll<4 * R>([&](auto i) QMM_FLAT { t[i / 4][i % 4] = begin_f32(b, g, row * kPanel + i * 4); });
+    unroll<4 * R>([&](auto i) QMM_FLAT { t[i / 4][i % 4] = g.resume ? vld1q_f32(carry + i * 4) : vdupq_n_f32(0); });
     for (int64_t k = g.begin; k < g.end; k += 4) {
       float32x4_t x[R];
       unroll<R>([&](auto i) QMM_FLAT { x[i] = vld1q_f32(lhs + i * b.lhs_stride + k); });
@@ -49,8 +31,13 @@ QMM_NOINLINE void tile_f32(Block b, Sides sides, const float* w, int64_t row) {
       });
     }
     const Sides here = sides.of_group(g.index);
-    unroll<4 * R>([&](auto i)
-                      QMM_FLAT { end_f32(b, g, here, row + i / 4, i % 4 * 4, row * kPanel + i * 4, t[i / 4][i % 4]); });
+    const float* lhs_sums = static_cast<const float*>(b.lhs_sums) + row * b.lhs_group_stride + g.index;
+    unroll<4 * R>([&](auto i) QMM_FLAT {
+      if (g.suspend)
+        vst1q_f32(carry + i * 4, t[i / 4][i % 4]);
+      else
+        end_f32(b.offset, here, i % 4 * 4, lhs_sums + i / 4 * b.lhs_group_stride, acc + i * 4, t[i / 4][i % 4]);
+    });
   });
 }
 
@@ -60,7 +47,7 @@ void gemm_f32(const Block& b) {
   auto* scratch = static_cast<float*>(b.scratch);
   float* w = scratch + sides_count(T);
   const Sides sides = widen_sides(b, 0, scratch);
-  unpack_f32<Bits>(b, w);
+  unpack_f32<Bits>(b, 0, w);
   for_each_tile<T.mr>(b.rows, [&]<int R>(int64_t row) { tile_f32<R>(b, sides, w, row); });
 }
 

@@ -5,10 +5,10 @@
 //
 // Tile of 1 row x 2 panels: a column's t is one chain of FMAs, and 8 chains of 4 columns are spread over the time that
 // their codes take to decode.
-//   t[8]     float sums     lanes  one k of 4 columns     x[2]  8 k of the row     bias  what a code has too much
-//   (memory)
-// Four weights take BIF, FSUB and FMLA, and an EOR if they have 8 bits, beside two loads: with 4 bits 2.7 MAC/cycle on
-// two pipes (Cortex-A72, Neoverse N1), 5.3 on four (Neoverse V1 and V2, Apple M1).
+//   t[8]  float sums     lanes  one k of 4 columns     x[2]  8 k of the row
+//   bias  what a code has too much: of a place of the byte, and in memory where columns have zeros
+// Four weights take BIF, FSUB and FMLA, and an EOR if they have 8 bits, beside a load: with 4 bits 2.7 MAC/cycle on two
+// pipes (Cortex-A72, Neoverse N1), 5.3 on four (Neoverse V1 and V2, Apple M1).
 #pragma once
 
 #include "decode_f32.h"
@@ -17,54 +17,71 @@ namespace qmm::neon {
 namespace {
 
 // A group of P panels from `first`.
-template <int Bits, int P>
+template <int Bits, Offset O, int P>
 QMM_INLINE void group_f32(const Block& b, const Group& g, int64_t row, int64_t first) {
-  constexpr int64_t kAhead = 1024 / Bits;         // k to prefetch ahead: 2 KiB of a panel
-  auto* biases = static_cast<float*>(b.scratch);  // [places][4 * P][4]
+  constexpr int64_t kSize = kPanel * Bits / 8, kAhead = 1024 / Bits;  // bytes of one k; k to prefetch ahead
+  auto* biases = static_cast<float*>(b.scratch);                      // [places][4 * P][4]
+  const int64_t at = (row * b.panels + first) * kPanel;
+  float* acc = opaque(b.acc + at);
+  float* carry = opaque(static_cast<float*>(b.carry) + at);
   float32x4_t t[4 * P];
   unroll<4 * P>([&](auto i) QMM_FLAT {
-    const float32x4_t zero = zeros_f32<Bits>(b, g, first + i / 4, i % 4 * 4);
-    unroll<kPlaces<Bits>>([&](auto place)
-                              QMM_FLAT { vst1q_f32(biases + (place * 4 * P + i) * 4, bias<Bits>(zero, place)); });
-    t[i] = begin_f32(b, g, (row * b.panels + first) * kPanel + i * 4);
+    t[i] = g.resume ? vld1q_f32(carry + i * 4) : vdupq_n_f32(0);
+    if constexpr (O == Offset::Zeros) {
+      const float32x4_t zero = zeros_f32<Bits>(b, O, g, first + i / 4, i % 4 * 4);
+      unroll<kPlaces<Bits>>([&](auto place)
+                                QMM_FLAT { vst1q_f32(biases + (place * 4 * P + i) * 4, bias<Bits>(zero, place)); });
+    }
   });
+  const auto bias_of = [&](int place, int i) QMM_FLAT {
+    if constexpr (O == Offset::Zeros) return vreinterpretq_f32_u8(load_now(biases + (place * 4 * P + i) * 4));
+    return bias<Bits>(zeros_f32<Bits>(b, O, g, 0, 0), place);
+  };
   const float* lhs = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
+  const uint8_t* codes[P];
+  unroll<P>([&](auto p) QMM_FLAT { codes[p] = b.codes + (first + p) * b.panel_stride + g.begin * kSize; });
   for (int64_t k = g.begin; k < g.end; k += 8) {
-    const uint8_t* codes = b.codes + first * b.panel_stride + k * 2 * Bits;
-    unroll<P>([&](auto p) QMM_FLAT { prefetch_ahead<Bits>(b, first + p, k, kAhead, Bits / 4); });
-    const float32x4_t x[2] = {vld1q_f32(lhs + k), vld1q_f32(lhs + k + 4)};
+    const int64_t ahead = distance_ahead<Bits>(b, k, kAhead);
+    float32x4_t x[2] = {vld1q_f32(lhs + k), vld1q_f32(lhs + k + 4)};
+    unroll<P>([&](auto p) QMM_FLAT {
+      for (int64_t i = 0; i < 8 * kSize; i += kLine) prefetch(codes[p] + ahead, i);
+    });
     unroll<8>([&](auto j) QMM_FLAT {
       constexpr int place = place_of<Bits>(j);
       unroll<4 * P>([&](auto i) QMM_FLAT {
-        const uint32x4_t lanes = load_lanes<Bits>(codes + i / 4 * b.panel_stride + i % 4 * 16, j);
-        const float32x4_t w = decode<Bits>(lanes, place, load_now(biases + (place * 4 * P + i) * 4));
+        const float32x4_t w = decode<Bits>(load_lanes<Bits>(codes[i / 4] + i % 4 * 16, j), place, bias_of(place, i));
+        x[j / 4] = opaque_vector(x[j / 4]);
         t[i] = vfmaq_laneq_f32(t[i], w, x[j / 4], j % 4);
       });
     });
+    unroll<P>([&](auto p) QMM_FLAT { codes[p] = opaque(codes[p] + 8 * kSize); });
   }
-  unroll<P>([&](auto p) QMM_FLAT {
-    const PackedSides sides = packed_sides(b, g.index, first + p);
-    unroll<4>([&](auto v) QMM_FLAT {
-      end_f32(b, g, sides, row, v * 4, (row * b.panels + first + p) * kPanel + v * 4, t[4 * p + v]);
-    });
-    prefetch_sides(b, g.index, first + p);
+  if (g.suspend) {
+    unroll<4 * P>([&](auto i) QMM_FLAT { vst1q_f32(carry + i * 4, t[i]); });
+    return;
+  }
+  const float* lhs_sum = static_cast<const float*>(b.lhs_sums) + row * b.lhs_group_stride + g.index;
+  for_sides<O, P>(b, g.index, first, [&](auto p, const PackedSides& sides) QMM_FLAT {
+    unroll<4>([&](auto v) QMM_FLAT { end_f32(O, sides, v * 4, lhs_sum, acc + p * kPanel + v * 4, t[4 * p + v]); });
   });
 }
 
 // The panels from `first` on, P at a time.
-template <int Bits, int P>
+template <int Bits, Offset O, int P>
 QMM_NOINLINE void panels_f32(Block b, int64_t row, int64_t first) {
   for_each_group(b, [&](const Group& g) QMM_FLAT {
-    for (int64_t panel = first; panel + P <= b.panels; panel += P) group_f32<Bits, P>(b, g, row, panel);
+    for (int64_t panel = first; panel + P <= b.panels; panel += P) group_f32<Bits, O, P>(b, g, row, panel);
   });
 }
 
 template <int Bits>
 void gemv_f32(const Block& b) {
-  for (int64_t row = 0; row < b.rows; ++row) {
-    if (b.panels >= 2) panels_f32<Bits, 2>(b, row, 0);
-    if (b.panels % 2 == 1) panels_f32<Bits, 1>(b, row, b.panels - 1);
-  }
+  for_offset(b.offset, [&]<Offset O>() {
+    for (int64_t row = 0; row < b.rows; ++row) {
+      if (b.panels >= 2) panels_f32<Bits, O, 2>(b, row, 0);
+      if (b.panels % 2 == 1) panels_f32<Bits, O, 1>(b, row, b.panels - 1);
+    }
+  });
 }
 
 }  // namespace

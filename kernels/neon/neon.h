@@ -15,10 +15,25 @@ namespace {
 QMM_INLINE uint8x16_t load(const void* p) { return vld1q_u8(static_cast<const uint8_t*>(p)); }
 QMM_INLINE int8x16_t load_s8(const void* p) { return vld1q_s8(static_cast<const int8_t*>(p)); }
 
-// Loads here, not where a compiler would: it keeps constants in registers over many steps, and spills.
-QMM_INLINE float32x4_t load_now(const float* p) {
-  float32x4_t v;
-  asm volatile("ldr %q0, %1" : "=w"(v) : "m"(*reinterpret_cast<const float(*)[4]>(p)));
+// Loads here, not where a compiler would: it keeps what it loaded in registers over many steps, and spills or copies.
+QMM_INLINE uint8x16_t load_now(const void* p) {
+  typedef uint8x16_t Bytes __attribute__((aligned(1), may_alias));
+  uint8x16_t v;
+  asm volatile("ldr %q0, %1" : "=w"(v) : "m"(*static_cast<const Bytes*>(p)));
+  return v;
+}
+
+// A vector as it is, of which the compiler does not know how it was made: it would spread an element that many FMLA
+// multiply by to all lanes first, which FMLA does by itself.
+QMM_INLINE float32x4_t opaque_vector(float32x4_t v) {
+  asm("" : "+w"(v));
+  return v;
+}
+
+// A zero of its own: compilers make one, and copy it, which takes a pipe where this takes none.
+QMM_INLINE int32x4_t zero_now() {
+  int32x4_t v;
+  asm volatile("movi %0.4s, #0" : "=w"(v));
   return v;
 }
 
@@ -75,6 +90,27 @@ QMM_INLINE PackedSides packed_sides(const Block& b, int64_t group, int64_t panel
   return {sides_at(b, group, panel)};
 }
 
+// Calls end(p, sides) for the sides of a group of P panels side by side, and prefetches what stands in their place in
+// the next block. Their type is asked once for all.
+template <Offset O, int P, class End>
+QMM_INLINE void for_sides(const Block& b, int64_t group, int64_t panel, End end) {
+  const auto run = [&](Scale type) QMM_FLAT {
+    PackedSides sides{sides_at(b, type, O, group, panel)};
+    unroll<P>([&](auto p) QMM_FLAT {
+      sides.scales = opaque(sides.scales), sides.offsets = opaque(sides.offsets);
+      end(p, sides);
+      prefetch(sides.scales, distance(b.scales, b.next_scales));
+      if constexpr (O != Offset::Symmetric) prefetch(sides.offsets, distance(b.offsets, b.next_offsets));
+      sides.scales += b.panel_stride, sides.offsets += b.panel_stride;
+    });
+  };
+  switch (b.scale) {
+    case Scale::F16: return run(Scale::F16);
+    case Scale::BF16: return run(Scale::BF16);
+    case Scale::F32: return run(Scale::F32);
+  }
+}
+
 // Codes as a kernel multiplies them: the nibbles of the panels; bytes of 4-bit codes less their zero, -16 .. 15; and
 // the bytes of 8-bit codes.
 enum class Codes { Nibbles, Small, Bytes };
@@ -124,52 +160,60 @@ QMM_INLINE void unpack(const Block& b, int64_t panel, Keep keep) {
   });
 }
 
-// Begins a group for R rows of a panel, S8: from carry, or with what the zeros take away.
-template <Offset O, int Zero, int R, class AnySides>
-QMM_INLINE void begin_s8(const Block& b, const Group& g, const AnySides& sides, int64_t row, int64_t panel,
-                         int32x4_t (&d)[R][4]) {
+// What R rows bring to a group, S8.
+template <int R>
+struct RowTerms {
+  float scales[R];
+  int32_t sums[R];
+};
+template <int R>
+QMM_INLINE RowTerms<R> row_terms(const Block& b, const Group& g, int64_t row) {
+  RowTerms<R> terms;
   unroll<R>([&](auto i) QMM_FLAT {
-    if (g.resume) {
-      const auto* carry = static_cast<const int32_t*>(b.carry) + ((row + i) * b.panels + panel) * kPanel;
-      unroll<4>([&](auto v) QMM_FLAT { d[i][v] = vld1q_s32(carry + v * 4); });
-    } else {
-      const int32_t sum = static_cast<const int32_t*>(b.lhs_sums)[(row + i) * b.lhs_group_stride + g.index];
-      unroll<4>([&](auto v) QMM_FLAT {
-        d[i][v] = O == Offset::Zeros ? vmulq_n_s32(sides.zero(v * 4), -sum)
-                                     : vdupq_n_s32(O == Offset::Symmetric ? -Zero * sum : 0);
-      });
-    }
+    const int64_t at = (row + i) * b.lhs_group_stride + g.index;
+    terms.scales[i] = b.lhs_scales[at];
+    terms.sums[i] = static_cast<const int32_t*>(b.lhs_sums)[at];
+  });
+  return terms;
+}
+
+// Begins a group for R rows of a panel, S8: from carry, where rows are `stride` apart, or with what the zeros take
+// away.
+template <Offset O, int Zero, int R, class AnySides>
+QMM_INLINE void begin_s8(const Group& g, const RowTerms<R>& rows, const AnySides& sides, const int32_t* carry,
+                         int64_t stride, int32x4_t (&d)[R][4]) {
+  unroll<4 * R>([&](auto j) QMM_FLAT {
+    constexpr int i = j / 4, v = j % 4;
+    if (g.resume)
+      d[i][v] = vld1q_s32(carry + i * stride + v * 4);
+    else if constexpr (O == Offset::Zeros)
+      d[i][v] = vmulq_n_s32(sides.zero(v * 4), -rows.sums[i]);
+    else if constexpr (O == Offset::Symmetric && Zero != 0)
+      d[i][v] = vdupq_n_s32(-Zero * rows.sums[i]);
+    else
+      d[i][v] = zero_now();
   });
 }
 
-// Ends it for 4 * V columns from `column` on: acc = fma(float(d) * lhs_scale, scale, acc), then mins; or leaves d in
-// carry.
-template <Offset O, int R, int V, class AnySides>
-QMM_INLINE void end_s8(const Block& b, const Group& g, const AnySides& sides, int64_t row, int64_t panel,
-                       int64_t column, const int32x4_t (&d)[R][V]) {
-  const int64_t at = (row * b.panels + panel) * kPanel + column, stride = b.panels * kPanel;
-  if (g.suspend) {
-    unroll<V * R>([&](auto i) QMM_FLAT {
-      vst1q_s32(static_cast<int32_t*>(b.carry) + at + i / V * stride + i % V * 4, d[i / V][i % V]);
-    });
-    return;
-  }
-  float lhs_scale[R], lhs_min[R];
-  unroll<R>([&](auto i) QMM_FLAT {
-    const int64_t lhs_group = (row + i) * b.lhs_group_stride + g.index;
-    lhs_scale[i] = b.lhs_scales[lhs_group];
-    lhs_min[i] = static_cast<float>(static_cast<const int32_t*>(b.lhs_sums)[lhs_group]) * lhs_scale[i];
-  });
-  unroll<V>([&](auto v) QMM_FLAT {
-    const float32x4_t scale = sides.scale(column + v * 4);
+// Ends it: acc = fma(float(d) * lhs_scale, scale, acc), then mins; or leaves d in carry.
+template <Offset O, int R, class AnySides>
+QMM_INLINE void end_s8(const RowTerms<R>& rows, const AnySides& sides, float* acc, int64_t stride,
+                       const int32x4_t (&d)[R][4]) {
+  unroll<4>([&](auto v) QMM_FLAT {
+    const float32x4_t scale = sides.scale(v * 4);
     unroll<R>([&](auto i) QMM_FLAT {
-      float* acc = b.acc + at + i * stride + v * 4;
-      const float32x4_t u = vmulq_n_f32(vcvtq_f32_s32(d[i][v]), lhs_scale[i]);
-      float32x4_t y = vfmaq_f32(vld1q_f32(acc), u, scale);
-      if constexpr (O == Offset::Mins) y = vfmaq_n_f32(y, sides.min(column + v * 4), lhs_min[i]);
-      vst1q_f32(acc, y);
+      float* at = acc + i * stride + v * 4;
+      const float32x4_t u = vmulq_n_f32(vcvtq_f32_s32(d[i][v]), rows.scales[i]);
+      float32x4_t y = vfmaq_f32(vld1q_f32(at), u, scale);
+      if constexpr (O == Offset::Mins)
+        y = vfmaq_n_f32(y, sides.min(v * 4), static_cast<float>(rows.sums[i]) * rows.scales[i]);
+      vst1q_f32(at, y);
     });
   });
+}
+template <int R>
+QMM_INLINE void suspend_s8(int32_t* carry, int64_t stride, const int32x4_t (&d)[R][4]) {
+  unroll<4 * R>([&](auto j) QMM_FLAT { vst1q_s32(carry + j / 4 * stride + j % 4 * 4, d[j / 4][j % 4]); });
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // 8-bit lhs, GEMM and few rows, for any way to multiply: a Multiply has
-//   kTiles                                                  rows x panels whose sums it holds in registers
-//   add<C>(a, stride, codes, panel_stride, k, d, prefetch)  d[P][R] += the products of R rows and P panels over k,
-//                                                           with prefetch(p, k, lines) for what it has read
+//   kTiles          rows x panels whose sums it holds in registers
+//   add<C>(stride, walk, d)  d[P][R][4] += the products of R rows and P panels over a group. walk calls what it is
+//   given for
+//                   `Steps` times eight k, with the first of them in the row and in each panel, and prefetch(s), which
+//                   is to be called at each of these steps
 #pragma once
 
 #include "neon.h"
@@ -11,32 +13,68 @@
 namespace qmm::neon {
 namespace {
 
-// A group of R rows and P panels from `first`.
-template <class Multiply, Codes C, Offset O, int Zero, int R, int P, class SidesOf, class Prefetch>
-QMM_INLINE void group_s8(const Block& b, const Group& g, int64_t row, int64_t first, const uint8_t* codes,
-                         int64_t panel_stride, SidesOf sides_of, Prefetch prefetch) {
-  int32x4_t d[P][R][4];
-  unroll<P>([&](auto p) QMM_FLAT { begin_s8<O, Zero>(b, g, sides_of(first + p), row, first + p, d[p]); });
-  const auto* a = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride + g.begin;
-  Multiply::template add<C>(a, b.lhs_stride, codes + g.begin / line_k(C) * kLine, panel_stride, g.end - g.begin, d,
-                            prefetch);
-  unroll<P>([&](auto p) QMM_FLAT { end_s8<O>(b, g, sides_of(first + p), row, first + p, 0, d[p]); });
+// Walks through a group of R rows and P panels, 32 k at a time and what is left by eights. From ahead_of(k) on, in
+// bytes from the codes at k, it prefetches as many lines as it reads.
+template <Codes C, bool Prefetches, int P, class AheadOf, class Add>
+QMM_INLINE void walk_s8(const Group& g, const int8_t* a, const uint8_t* (&codes)[P], AheadOf ahead_of, Add add) {
+  int64_t k = opaque(g.begin);
+  a = opaque(a);
+  const auto steps = [&]<int Steps>() QMM_FLAT {
+    constexpr int kLines = Steps * 8 / line_k(C);  // of a panel
+    const int64_t ahead = Prefetches ? ahead_of(k) : 0;
+    add.template operator()<Steps>(a, codes, [&](auto s) QMM_FLAT {
+      unroll<P>([&](auto p) QMM_FLAT {
+        if constexpr (Prefetches && p * Steps / P == s) {
+          const uint8_t* next = opaque(codes[p] + ahead);
+          unroll<kLines>([&](auto line) QMM_FLAT { prefetch(next, line * kLine); });
+        }
+      });
+    });
+    a += Steps * 8;
+    unroll<P>([&](auto p) QMM_FLAT { codes[p] = opaque(codes[p] + kLines * kLine); });
+    k += Steps * 8;
+  };
+  while (k + 32 <= g.end) steps.template operator()<4>();
+  k = opaque(k);  // or else the compiler unrolls what is left
+  while (k < g.end) steps.template operator()<1>();
 }
 
 // Few rows: panels from `first` on, P side by side, a group of each in turn. One stream of reads leaves memory
 // bandwidth unused.
 template <class Multiply, int Bits, Offset O, int R, int P>
 QMM_NOINLINE void panels_s8(Block b, int64_t row, int64_t first) {
-  constexpr int64_t kAhead = 1024 / Bits;  // k to prefetch ahead: 2 KiB of a panel
+  constexpr Codes C = Bits == 4 ? Codes::Nibbles : Codes::Bytes;
+  constexpr int64_t kSize = kPanel * Bits / 8, kAhead = 1024 / Bits;  // bytes of one k; k to prefetch ahead
+  const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
-    for (int64_t panel = first; panel + P <= b.panels; panel += P) {
-      group_s8<Multiply, Bits == 4 ? Codes::Nibbles : Codes::Bytes, O, symmetric_zero(Bits), R, P>(
-          b, g, row, panel, b.codes + panel * b.panel_stride, b.panel_stride,
-          [&](int64_t p) QMM_FLAT { return packed_sides(b, g.index, p); },
-          [&](int64_t p, int64_t k, int lines)
-              QMM_FLAT { prefetch_ahead<Bits>(b, panel + p, g.begin + k, kAhead, lines); });
-      unroll<P>([&](auto p) QMM_FLAT { prefetch_sides(b, g.index, panel + p); });
-    }
+    const RowTerms<R> rows = row_terms<R>(b, g, row);
+    int64_t panel = first;
+    do {
+      int32x4_t d[P][R][4];
+      const int64_t stride = b.panels * kPanel, at = row * stride + panel * kPanel;
+      float* acc = opaque(b.acc + at);
+      int32_t* carry = opaque(static_cast<int32_t*>(b.carry) + at);
+      const uint8_t* base = opaque(b.codes + panel * b.panel_stride + g.begin * kSize);
+      const uint8_t* codes[P];
+      unroll<P>([&](auto p) QMM_FLAT {
+        begin_s8<O, symmetric_zero(Bits)>(g, rows, packed_sides(b, g.index, panel + p), carry + p * kPanel, stride,
+                                          d[p]);
+        codes[p] = opaque(base + p * b.panel_stride);
+      });
+      Multiply::template add<C>(
+          b.lhs_stride,
+          [&](auto add) QMM_FLAT {
+            walk_s8<C, true>(
+                g, lhs + g.begin, codes, [&](int64_t k) QMM_FLAT { return distance_ahead<Bits>(b, k, kAhead); }, add);
+          },
+          d);
+      if (g.suspend)
+        unroll<P>([&](auto p) QMM_FLAT { suspend_s8(carry + p * kPanel, stride, d[p]); });
+      else
+        for_sides<O, P>(b, g.index, panel, [&](auto p, const PackedSides& sides) QMM_FLAT {
+          end_s8<O>(rows, sides, acc + p * kPanel, stride, d[p]);
+        });
+    } while (P < Multiply::kTiles && (panel = opaque(panel + P)) + P <= b.panels);  // kTiles are all of a block
   });
 }
 
@@ -56,13 +94,23 @@ void few_rows_s8(const Block& b) {
 // prefetches what comes next.
 template <class Multiply, Codes C, Offset O, int R, bool First>
 QMM_NOINLINE void tile_s8(Block b, Sides sides, const uint8_t* codes, int64_t row) {
+  float* acc = b.acc + row * kPanel;
+  int32_t* carry = static_cast<int32_t*>(b.carry) + row * kPanel;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
-    group_s8<Multiply, C, O, 0, R, 1>(
-        b, g, row, 0, codes, 0, [&](int64_t) QMM_FLAT { return sides.of_group(g.index); },
-        [&](int64_t, int64_t k, int lines) QMM_FLAT {
-          if constexpr (First)
-            for (int i = 0; i < lines; ++i) prefetch(b.next_codes, (g.begin + k) * kPanel + i * kLine);
-        });
+    const RowTerms<R> rows = row_terms<R>(b, g, row);
+    const Sides here = sides.of_group(g.index);
+    int32x4_t d[1][R][4];
+    begin_s8<O, 0>(g, rows, here, carry, kPanel, d[0]);
+    const uint8_t* lines[1] = {codes + g.begin * kPanel};
+    Multiply::template add<C>(
+        b.lhs_stride,
+        [&](auto add) QMM_FLAT {
+          walk_s8<C, First>(
+              g, static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride + g.begin, lines,
+              [&](int64_t) QMM_FLAT { return distance(b.codes, b.next_codes); }, add);
+        },
+        d);
+    g.suspend ? suspend_s8(carry, kPanel, d[0]) : end_s8<O>(rows, here, acc, kPanel, d[0]);
     if constexpr (First) prefetch_sides(b, g.index, 0);
   });
 }

@@ -16,7 +16,7 @@
 namespace qmm::sve {
 namespace {
 
-// A group of R rows and V chunks from `first`; the lines of panel p begin at codes_of(p). Before it reads up to 64 k,
+// A group of R rows and V chunks from `first`; the lines of panel p begin at codes_of(p). Before it reads up to 32 k,
 // it calls prefetch(k, end).
 template <Codes C, Offset O, int Zero, int R, int V, class CodesOf, class SidesOf, class Prefetch>
 QMM_INLINE void group_s8(const Block& b, const Group& g, Cut cut, int64_t row, int64_t first, CodesOf codes_of,
@@ -34,25 +34,28 @@ QMM_INLINE void group_s8(const Block& b, const Group& g, Cut cut, int64_t row, i
   const auto begin = [&](auto j) QMM_FLAT {
     constexpr int i = j / V, v = j % V;
     if (g.resume) return svld1_s32(words, carry + places.at[v] + i * row_stride);
-    const int32_t sum = lhs_sums[i * b.lhs_group_stride];
     if constexpr (O == Offset::Zeros)
-      return svmul_n_s32_x(words, sides_of(places.panel[v]).zero(words, places.column[v]), -sum);
+      return svmul_n_s32_x(words, sides_of(places.panel[v]).zero(words, places.column[v]),
+                           -lhs_sums[i * b.lhs_group_stride]);
+    else if constexpr (O == Offset::Symmetric && Zero != 0)
+      return svdup_n_s32(-Zero * lhs_sums[i * b.lhs_group_stride]);
     else
-      return svdup_n_s32(O == Offset::Symmetric ? -Zero * sum : 0);
+      return zero_now();
   };
   with_vectors<R * V>(begin, [&](auto&... d) QMM_FLAT {
     // The products of four k: k + 4 * step, with those from k on in a.
     const auto add = [&](auto step, auto&... a) QMM_FLAT {
       return [&, step](auto&... w) QMM_FLAT {
-        for_each_vector([&](auto j, svint32_t& sum)
-                            QMM_FLAT { sum = svdot_lane_s32(sum, pick<j % V>(w...), pick<j / V>(a...), step); },
-                        d...);
+        for_each_vector(
+            [&](auto j, svint32_t& sum)
+                QMM_FLAT { sum = svdot_lane_s32(sum, pick<j % V>(w...), keep_low(pick<j / V>(a...)), step); },
+            d...);
       };
     };
     const auto multiply = [&](int64_t k, auto steps) QMM_FLAT {
       const svbool_t of_row = svwhilelt_b8_s64(0, steps * 4);
       with_vectors<R>(
-          [&](auto i) QMM_FLAT { return svld1rq_s8(of_row, lhs + i * b.lhs_stride + k); },
+          [&](auto i) QMM_FLAT { return keep_low(svld1rq_s8(of_row, lhs + i * b.lhs_stride + k)); },
           [&](auto&... a) QMM_FLAT {
             unroll<steps / 2>([&](auto half) QMM_FLAT {
               const int64_t line = k * (kLine / line_k(C)) + half * (8 / line_k(C)) * kLine;
@@ -60,13 +63,14 @@ QMM_INLINE void group_s8(const Block& b, const Group& g, Cut cut, int64_t row, i
               const auto high = add(Constant<half * 2 + 1>(), a...);
               const auto load = [&](auto v) QMM_FLAT { return svld1_u8(bytes, codes[v] + line); };
               if constexpr (C == Codes::Nibbles) {
+                // The high nibbles first: AND destroys what it reads.
                 with_vectors<V>(load, [&](auto&... w) QMM_FLAT {
-                  with_vectors<V>([&](auto v)
-                                      QMM_FLAT { return svreinterpret_s8_u8(svand_n_u8_x(bytes, pick<v>(w...), 15)); },
-                                  low);
                   with_vectors<V>([&](auto v)
                                       QMM_FLAT { return svreinterpret_s8_u8(svlsr_n_u8_x(bytes, pick<v>(w...), 4)); },
                                   high);
+                  with_vectors<V>([&](auto v)
+                                      QMM_FLAT { return svreinterpret_s8_u8(svand_n_u8_x(bytes, pick<v>(w...), 15)); },
+                                  low);
                 });
               } else {
                 with_vectors<V>([&](auto v) QMM_FLAT { return svreinterpret_s8_u8(load(v)); }, low);
@@ -79,7 +83,7 @@ QMM_INLINE void group_s8(const Block& b, const Group& g, Cut cut, int64_t row, i
           });
     };
     for (int64_t k = g.begin; k < g.end;) {
-      const int64_t end = k + 64 < g.end ? k + 64 : g.end;
+      const int64_t end = k + 32 < g.end ? k + 32 : g.end;
       prefetch(k, end);
       for (; k + 16 <= end; k += 16) multiply(k, Constant<4>());
       if (k < end) multiply(k, Constant<2>()), k += 8;
@@ -108,7 +112,7 @@ QMM_INLINE void group_s8(const Block& b, const Group& g, Cut cut, int64_t row, i
 // Few rows: chunks from `first` on, V side by side, a group of each in turn.
 template <int Bits, Offset O, int R, int V>
 QMM_NOINLINE void chunks_s8(Block b, int64_t row, int64_t first) {
-  constexpr int64_t kAhead = 1024 / Bits;  // k to prefetch ahead: 2 KiB of a panel
+  constexpr int64_t kSize = kPanel * Bits / 8, kAhead = 1024 / Bits;  // bytes of one k; k to prefetch ahead
   const Cut cut;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
     for (int64_t chunk = first; chunk + V <= cut.chunks(b.panels); chunk += V)
@@ -116,8 +120,15 @@ QMM_NOINLINE void chunks_s8(Block b, int64_t row, int64_t first) {
           b, g, cut, row, chunk, [&](int64_t panel) QMM_FLAT { return b.codes + panel * b.panel_stride; },
           [&](int64_t panel) QMM_FLAT { return PackedSides{sides_at(b, g.index, panel)}; },
           [&](int64_t k, int64_t end) QMM_FLAT {
-            for (int64_t p = cut.panel(chunk + V - 1); cut.chunks(p) >= chunk; --p)  // panels that begin here
-              for (int64_t at = k; at < end; at += 8) prefetch_ahead<Bits>(b, p, at, kAhead, Bits / 4);
+            constexpr int kLines = 32 * kSize / kLine;
+            const int64_t ahead = distance_ahead<Bits>(b, k, kAhead) + k * kSize;
+            for (int64_t p = cut.panel(chunk + V - 1); cut.chunks(p) >= chunk; --p) {  // panels that begin here
+              const uint8_t* next = opaque(b.codes + p * b.panel_stride + ahead);
+              if (k + 32 == end)
+                unroll<kLines>([&](auto line) QMM_FLAT { prefetch(next, line * kLine); });
+              else
+                for (int64_t at = 0; at < (end - k) * kSize; at += kLine) prefetch(next, at);
+            }
           });
     for (int64_t p = cut.panel(first); p < b.panels; ++p) prefetch_sides(b, g.index, p);
   });

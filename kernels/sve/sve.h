@@ -50,6 +50,19 @@ QMM_INLINE void for_each_halving(int64_t rows, int64_t row, Tile tile) {
   if constexpr (Most > 1) for_each_halving<Most / 2>(rows, row, tile);
 }
 
+// A zero of its own, as in neon.h.
+QMM_INLINE svint32_t zero_now() {
+  svint32_t v;
+  asm volatile("movi %d0, #0" : "=w"(v));
+  return v;
+}
+
+// In one of the registers z0 .. z7, where SDOT by an element wants it: GCC copies it there for each of them.
+QMM_INLINE svint8_t keep_low(svint8_t v) {
+  asm("" : "+y"(v));
+  return v;
+}
+
 // How panels are cut: into 1, 2 or 4 chunks each.
 struct Cut {
   int64_t length = static_cast<int64_t>(svcntb());                // of a vector, in bytes

@@ -78,8 +78,10 @@ QMM_NOINLINE void tile(Block b, Sides sides, const int16_t* a, int16_t* w, int64
       if constexpr (Unpack) codes += Lines * kLine, next += Lines * kLine;
       a += Lines * 2, w += Lines * kFourK, left = opaque(left - Lines * 4);
     };
-    if constexpr (R <= 4)  // of few rows, what a loop takes is much
+    // AVX2's four rows are few enough for what a loop takes to be felt.
+    if constexpr (R <= 4) {
       while (left >= 32) add_lines.template operator()<8>();
+    }
     while (left > 0) add_lines.template operator()<2>();
     if (!carry_rows<1>(b, g, row, panel, d)) {
       EndOfRows ends(b, g.index, row, panel);

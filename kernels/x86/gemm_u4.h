@@ -4,9 +4,9 @@
 // |15 * 127 * 2| = 3810, so eight products add exactly in int16 before one vpmaddwd by ones widens them to int32.
 //
 // Tile of R rows x one panel, which is 2 vectors of AVX2 or one of AVX-512; a step is 4 k. The first tile of a block
-// unpacks the panel, nibbles to bytes, for the others.
+// unpacks the panel, nibbles to bytes, for the others. AVX2 has d in memory.
 //   x[R][kVectors]  int16 sums of up to 8 steps       b[kVectors]  16 columns x 4 k of codes
-//   d[R][kVectors]  int32 sums of the group (memory)  a            4 k of a row, in every lane
+//   d[R][kVectors]  int32 sums of the group           a            4 k of a row, in every lane
 // AVX2, R = 4: a step takes 8 vpmaddubsw + 8 vpaddw for 256 MAC, of eight steps the first without vpaddw, which then
 // take 8 vpmaddwd + 8 vpaddd. Two multiply ports bound it at 2 * 32 * 8/9 = 57 MAC/cycle (Zen, which has four vector
 // pipes), three vector ports for all at 45 (Intel). A group's end adds 3 a sum, and at group 32 saves the vpaddd: 39.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // 8-bit lhs, few rows, on vpdpbusd: I = sum of a * code over a group, see dot.h. Codes become its operand in registers.
-// Panels are read side by side, for the sake of memory bandwidth: P of them in one step, a group of P in turn. The
-// block is read where it is used: a compiler that may keep its members in registers keeps all of them, and spills.
+// Panels are read side by side, for the sake of memory bandwidth: P of them in one step, a group of P in turn.
 //
 // Tile of R rows x P panels, up to half of the registers; a step is 8 k: a line of 4-bit codes, two of 8-bit ones.
 //   d[R][P * kVectors]  int32 sums     w  16 columns x 4 k     a  4 k of a row, in every lane
@@ -15,7 +14,7 @@
 namespace qmm::isa {
 namespace {
 
-// d += the products of R rows and P panels over so many steps, and prefetches as many lines `ahead` of those it reads.
+// d += the products of R rows and P panels over so many steps; prefetches as many, `ahead` bytes further on.
 template <Codes T, int Steps, int R, int P>
 QMM_INLINE void add_steps(LhsRows<R>& a, PanelCodes<kBits<T>, P>& codes, int64_t ahead, Int (&d)[R][P * kVectors]) {
   unroll<Steps * 2>([&](auto s) QMM_FLAT {
@@ -44,8 +43,7 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
   const auto* lhs_sums = static_cast<const int32_t*>(b.lhs_sums) + row * b.lhs_group_stride;
   auto* carry_of_rows = static_cast<int32_t*>(b.carry) + row * width;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
-    int64_t panel = P == kMostPanels ? 0 : first;
-    do {
+    for_panels<P>(b, first, [&](int64_t panel) QMM_FLAT {
       const auto lhs_sum = [&](int i) QMM_FLAT { return broadcast4(lhs_sums + i * b.lhs_group_stride + g.index); };
       int32_t* carry = carry_of_rows + panel * kPanel;
       Int d[R][V];
@@ -64,21 +62,22 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
       while (k < g.end) add.template operator()<1>();
       if (g.suspend) {
         unroll<R * V>([&](auto i) QMM_FLAT { store(carry + i / V * width + i % V * kColumns, d[i / V][i % V]); });
-        continue;
+        return;
       }
       EndOfRows rows(b, g.index, row, panel);
       for_rows_with_sides<O, P, R>(b, g.index, panel, [&](auto i, const auto& sides) QMM_FLAT {
         rows.next([&](Int sum, Float scale, float* acc)
                       QMM_FLAT { add_row_dot<O>(sides, 0, row_terms(sum, scale), acc, d[i]); });
       });
-    } while (P < kMostPanels && (panel = opaque(panel + P)) + P <= b.panels);
+    });
   });
 }
 
-template <Codes T, int MR>
+template <Codes C, Tile T>
 void gemv_dot(const Block& b) {
   for_offset(b.offset, [&]<Offset O>() {
-    for_few_rows<MR>(b, [&]<int R, int P>(int64_t row, int64_t first) { panels<T, O, R, P>(b, row, first); });
+    for_few_rows<T, kRegisters / 2>(
+        b, [&]<int R, int P>(int64_t row, int64_t first) { panels<C, O, R, P>(b, row, first); });
   });
 }
 

@@ -25,8 +25,7 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
   constexpr int C = P * kVectors;
   const float* lhs = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
-    int64_t panel = P == kMostPanels ? 0 : first;
-    do {
+    for_panels<P>(b, first, [&](int64_t panel) QMM_FLAT {
       auto* biases = opaque(static_cast<float*>(b.scratch));  // [places][C][columns]
       const int64_t at = (row * b.panels + panel) * kPanel;
       Float t[C];
@@ -62,18 +61,16 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
       with_sides<O, P>(b, g.index, panel, [&](const auto& sides) QMM_FLAT {
         unroll<C>([&](auto i) QMM_FLAT { end_f32(b, O, g, sides, row, i * kColumns, at + i * kColumns, t[i]); });
       });
-    } while (P < kMostPanels && (panel = opaque(panel + P)) + P <= b.panels);
+    });
   });
 }
 
-template <int Bits>
+template <int Bits, Tile T>
 void gemv_f32(const Block& b) {
+  constexpr int kSums = 4;  // vectors: a vector of weights takes several instructions before its FMA
+  static_assert(T.mr == 1 && 16 / kStep<Bits> * kSums * kBytes <= kScratch);
   for_offset(b.offset, [&]<Offset O>() {
-    for (int64_t row = 0; row < b.rows; ++row) {
-      constexpr int P = 4 / kVectors;
-      if (b.panels >= P) panels<Bits, O, P>(b, row, 0);
-      if (b.panels % P != 0) panels<Bits, O, 1>(b, row, b.panels / P * P);
-    }
+    for_few_rows<T, kSums>(b, [&]<int, int P>(int64_t row, int64_t first) { panels<Bits, O, P>(b, row, first); });
   });
 }
 

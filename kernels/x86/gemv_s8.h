@@ -17,40 +17,42 @@ namespace {
 
 constexpr int64_t kAhead = 64;  // k to prefetch ahead
 
-// A row and P panels.
+// A row, and the panels from `first` on, P at a time, a group of each in turn.
 template <Offset O, int P>
 QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
   const auto* lhs = static_cast<const int8_t*>(b.lhs) + row * b.lhs_stride;
   for_each_group(b, [&](const Group& g) QMM_FLAT {
-    Int d[1][P * kVectors];
-    unroll<P * kVectors>([&](auto v) QMM_FLAT { d[0][v] = zero(); });
-    const int8_t* a = opaque(lhs + g.begin);
-    PanelCodes<8, P> codes(b, first, g.begin);
-    for (int64_t k = opaque(g.begin); k < g.end; k += 8) {
-      const int64_t ahead = distance_ahead<8>(b, k, kAhead);
-      unroll<2>([&](auto s) QMM_FLAT {
-        codes.template prefetch_some<8, s, 2>(ahead);
-        const Int av = broadcast4(a + s * 4), a0 = even(av), a1 = odd(av);
-        unroll<P * kVectors>([&](auto v) QMM_FLAT {
-          const Int w = load(codes.at[v / kVectors] + s * kLine + v % kVectors * kBytes);
-          add32(d[0][v], multiply_s16(even(w), a0));
-          add32(d[0][v], multiply_s16(odd(w), a1));
+    for_panels<P>(b, first, [&](int64_t panel) QMM_FLAT {
+      Int d[1][P * kVectors];
+      unroll<P * kVectors>([&](auto v) QMM_FLAT { d[0][v] = zero(); });
+      const int8_t* a = opaque(lhs + g.begin);
+      PanelCodes<8, P> codes(b, panel, g.begin);
+      for (int64_t k = opaque(g.begin); k < g.end; k += 8) {
+        const int64_t ahead = distance_ahead<8>(b, k, kAhead);
+        unroll<2>([&](auto s) QMM_FLAT {
+          codes.template prefetch_some<8, s, 2>(ahead);
+          const Int av = broadcast4(a + s * 4), a0 = even(av), a1 = odd(av);
+          unroll<P * kVectors>([&](auto v) QMM_FLAT {
+            const Int w = load(codes.at[v / kVectors] + s * kLine + v % kVectors * kBytes);
+            add32(d[0][v], multiply_s16(even(w), a0));
+            add32(d[0][v], multiply_s16(odd(w), a1));
+          });
         });
-      });
-      a += 8;
-      codes.advance(8);
-    }
-    if (carry_rows<P>(b, g, row, first, d)) return;
-    EndOfRows rows(b, g.index, row, first);
-    with_sides<O, P>(b, g.index, first, [&](const auto& sides) QMM_FLAT { rows.add<8, O>(sides, 0, d[0]); });
+        a += 8;
+        codes.advance(8);
+      }
+      if (carry_rows<P>(b, g, row, panel, d)) return;
+      EndOfRows rows(b, g.index, row, panel);
+      with_sides<O, P>(b, g.index, panel, [&](const auto& sides) QMM_FLAT { rows.add<8, O>(sides, 0, d[0]); });
+    });
   });
 }
 
-inline void gemv_s8(const Block& b) {
+template <Tile T>
+void gemv_s8(const Block& b) {
+  static_assert(T.mr == 1);
   for_offset(b.offset, [&]<Offset O>() {
-    for_few_rows<1>(b, [&]<int R, int P>(int64_t row, int64_t first) {
-      for (; first + P <= b.panels; first += P) panels<O, P>(b, row, first);
-    });
+    for_few_rows<T, kRegisters / 2>(b, [&]<int, int P>(int64_t row, int64_t first) { panels<O, P>(b, row, first); });
   });
 }
 

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int64_t kAhead = 256;  // k to prefetch ahead
 
-// x = the products of R rows and P panels over so many lines, or += those.
+// x = the products of R rows and P panels over so many lines, or += those; prefetches as many, `ahead` bytes further
+// on.
 template <bool First, int Lines, int R, int P>
 QMM_INLINE void add_lines(LhsRows<R>& a, PanelCodes<4, P>& codes, int64_t ahead, Int (&x)[R][P * kVectors]) {
   unroll<2 * Lines>([&](auto s) QMM_FLAT {
@@ -67,50 +68,55 @@ QMM_NOINLINE void panels(const Block& b, int64_t row, int64_t first) {
   auto* sums = static_cast<int32_t*>(b.scratch);
   const Int ones = set1_s16(1);
   for_each_group(b, [&](const Group& g) QMM_FLAT {
-    int64_t panel = P == kMostPanels ? 0 : first;
-    do {
+    for_panels<P>(b, first, [&](int64_t panel) QMM_FLAT {
       LhsRows<R> a(lhs + g.begin, b.lhs_stride);
       PanelCodes<4, P> codes(b, panel, g.begin);
       int64_t k = opaque(g.begin);
-      Int x[R][V], d[R][V];
-      const auto add = [&]<bool First, int Lines>() QMM_FLAT {
+      Int x[R][V];
+      const auto add_to_x = [&]<bool First, int Lines>() QMM_FLAT {
         add_lines<First, Lines>(a, codes, distance_ahead<4>(b, k, kAhead), x);
         k = opaque(k + Lines * 8);
       };
       if constexpr (Short) {
         if (g.end - k == 32) {
-          add.template operator()<true, 4>();
+          add_to_x.template operator()<true, 4>();
         } else {
-          add.template operator()<true, 1>();
-          while (k < g.end) add.template operator()<false, 1>();
+          add_to_x.template operator()<true, 1>();
+          while (k < g.end) add_to_x.template operator()<false, 1>();
         }
-        unroll<R * V>([&](auto i) QMM_FLAT { d[i / V][i % V] = multiply_s16(x[i / V][i % V], ones); });
+        EndOfRows rows(b, g.index, row, panel);
+        for_rows_with_sides<O, P, R>(b, g.index, panel, [&](auto i, const auto& sides) QMM_FLAT {
+          Int d[V];
+          unroll<V>([&](auto v) QMM_FLAT { d[v] = multiply_s16(x[i][v], ones); });
+          rows.add<4, O>(sides, 0, d);
+        });
       } else {
         unroll<R * V>([&](auto i) QMM_FLAT { store(sums + i * kColumns, zero()); });
         const auto add_chain = [&]<int Lines>() QMM_FLAT {
-          add.template operator()<true, Lines>();
+          add_to_x.template operator()<true, Lines>();
           unroll<R * V>([&](auto i) QMM_FLAT {
             const Int sum = multiply_s16(x[i / V][i % V], ones);
-            store(sums + i * kColumns, isa::add(sum, load(sums + i * kColumns)));
+            store(sums + i * kColumns, add(sum, load(sums + i * kColumns)));
           });
         };
         while (k + 32 <= g.end) add_chain.template operator()<4>();
         while (k < g.end) add_chain.template operator()<1>();
+        Int d[R][V];
         unroll<R * V>([&](auto i) QMM_FLAT { d[i / V][i % V] = load(sums + i * kColumns); });
-      }
-      if (Short || !carry_rows<P>(b, g, row, panel, d)) {
+        if (carry_rows<P>(b, g, row, panel, d)) return;
         EndOfRows rows(b, g.index, row, panel);
         for_rows_with_sides<O, P, R>(b, g.index, panel,
                                      [&](auto i, const auto& sides) QMM_FLAT { rows.add<4, O>(sides, 0, d[i]); });
       }
-    } while (P < kMostPanels && (panel = opaque(panel + P)) + P <= b.panels);
+    });
   });
 }
 
-template <int MR>
+template <Tile T>
 void gemv_u4(const Block& b) {
+  static_assert(kRegisters / 2 * kBytes <= kScratch);
   for_offset(b.offset, [&]<Offset O>() {
-    for_few_rows<MR>(b, [&]<int R, int P>(int64_t row, int64_t first) {
+    for_few_rows<T, kRegisters / 2>(b, [&]<int R, int P>(int64_t row, int64_t first) {
       b.group <= 32 ? panels<O, true, R, P>(b, row, first) : panels<O, false, R, P>(b, row, first);
     });
   });

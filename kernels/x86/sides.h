@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the tiles of AVX2 and AVX-512 share: pointers to rows, scales and offsets, widened once a block or where they
-// are used, and a group's end.
+// What the tiles of AVX2 and AVX-512 share: pointers to rows; scales and offsets, widened once a block or where they
+// are used; which tiles few rows are cut into; the sums that go on from block to block, and a group's end.
 #pragma once
 
 #include "vectors.h"
@@ -20,8 +20,7 @@ struct RowsOfThree {
   QMM_INLINE const T* operator[](int i) const { return first[i / 3] + i % 3 * stride; }
   QMM_INLINE void advance(int64_t k) {
     unroll<(R + 2) / 3>([&](auto i) QMM_FLAT {
-      first[i] += k;
-      asm("" : "+r"(first[i]));  // or else the compiler keeps a pointer to every row
+      first[i] = opaque(first[i] + k);  // or else the compiler keeps a pointer to every row
     });
   }
 };
@@ -138,17 +137,27 @@ QMM_INLINE void for_rows_with_sides(const Block& b, int64_t group, int64_t panel
   });
 }
 
-constexpr int kMostPanels = 4;  // of a kernel for few rows
+// Kernels for few rows are as wide as that. They take so many panels in a step as there are registers for their sums.
+constexpr int kMostPanels = 4;
 
-// Calls run<R, P>(row, first panel) for MR rows at a time and as many panels as half of the registers hold sums of. P
-// is kMostPanels only where it is all panels.
-template <int MR, class Run>
+// Calls run<R, P>(row, first panel) for tiles of up to T.mr rows, and P panels of which kSums vectors hold the sums.
+template <Tile T, int kSums, class Run>
 QMM_INLINE void for_few_rows(const Block& b, Run run) {
-  for_each_tile<MR>(b.rows, [&]<int R>(int64_t row) {
-    constexpr int kMost = kRegisters / 2 / (R * kVectors), P = kMost < kMostPanels ? kMost : kMostPanels;
+  static_assert(T.nr == kMostPanels * kPanel);
+  for_each_tile<T.mr>(b.rows, [&]<int R>(int64_t row) {
+    constexpr int kMost = kSums / (R * kVectors), P = kMost < kMostPanels ? kMost : kMostPanels;
     if (b.panels >= P) run.template operator()<R, P>(row, 0);
     if (b.panels % P != 0) run.template operator()<R, 1>(row, b.panels / P * P);
   });
+}
+
+// Calls body(panel) for the panels from `first` on, P at a time.
+template <int P, class Body>
+QMM_INLINE void for_panels(const Block& b, int64_t first, Body body) {
+  if constexpr (P == kMostPanels)  // all that there are: no loop, for which the compiler would prepare
+    body(int64_t(0));
+  else
+    for (int64_t panel = first; panel + P <= b.panels; panel = opaque(panel + P)) body(panel);
 }
 
 // acc = fma(float(sum) * lhs_scale, scale, acc), then mins, for a vector of columns; `side` is its place in the sides.

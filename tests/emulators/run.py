@@ -61,8 +61,8 @@ AMX = AVX512._replace(s8_u4="avx512vnni/amx", s8_s8="avx512vnni/amx")
 NEON = everywhere("neon")
 DOTPROD = NEON._replace(s8_u4="neon_dotprod", s8_s8="neon_dotprod")
 I8MM = NEON._replace(s8_u4="neon_dotprod/neon_i8mm", s8_s8="neon_dotprod/neon_i8mm")
-SVE = NEON._replace(s8_u4="sve", s8_s8="sve")
-SVE_I8MM = NEON._replace(s8_u4="sve/sve_i8mm", s8_s8="sve/sve_i8mm")
+SVE = everywhere("sve")._replace(quantizer="neon")
+SVE_I8MM = SVE._replace(s8_u4="sve/sve_i8mm", s8_s8="sve/sve_i8mm")
 CPUS = [
     Cpu("x86-64", "bochs", "corei7_sandy_bridge_2600k", SCALAR, what="with scalar"),
     Cpu("x86-64", "bochs", "corei7_haswell_4770", AVX2),

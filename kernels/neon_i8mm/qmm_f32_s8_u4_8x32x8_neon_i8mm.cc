@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "smmla.h"
-
-void qmm::qmm_f32_s8_u4_8x32x8_neon_i8mm(const Block& b) {
-  neon::gemm_smmla<4, qmm_f32_s8_u4_8x32x8_neon_i8mm_tile>(b);
-}
