@@ -37,7 +37,7 @@ KernelBlock::KernelBlock(const qmm::Kernel& kernel, int64_t rows, int64_t k, int
   block_.rows = rows;
   block_.panels = layout.panels;
   block_.k = k;
-  block_.group = open ? k + 8 : group;
+  block_.group = open ? kernel.block_k + 8 : group;
   block_.resume = block_.suspend = open;
   auto* lhs = take(rows * lhs_stride * element, 1);
   if (element == 1) std::memset(lhs, 1, static_cast<size_t>(rows * lhs_stride));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// qmm_kernels [--sample=SECONDS] [Google Benchmark's flags]: every row of the table of kernels that this CPU has,
-// alone, on a block that stays in the L1 or L2 cache, beside the clock and the peak of FMAs. kernels.py calls it.
+// qmm_kernels [--sample=SECONDS] [Google Benchmark's flags]: each vector kernel that this CPU has, alone, on a block
+// that stays in the L1 or L2 cache, beside the clock and the peak of FMAs. kernels.py calls it.
 //
 //   kernel/<name>/<group 32 | group 128 | per channel>/M:<rows>
+//             per channel: a group that began before the block and goes on after it, without what its end takes
 //   clock     additions that wait for each other, one a cycle
 //   peak/fma  and others, see peaks.h
 #include <benchmark/benchmark.h>

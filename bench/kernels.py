@@ -49,7 +49,10 @@ def measure(program, sample, repetitions):
         out = Path(folder, "out.json")
         flags = ["--benchmark_enable_random_interleaving=true", f"--benchmark_repetitions={repetitions}"]
         flags += ["--benchmark_filter=^(kernel/|clock|peak/fma)", f"--benchmark_out={out}", f"--sample={sample}"]
-        done = subprocess.run([program, *flags], capture_output=True, text=True)
+        try:
+            done = subprocess.run([program, *flags], capture_output=True, text=True)
+        except FileNotFoundError:
+            sys.exit(f"{program} is missing: ./dev bench --kernels builds it")
         if done.returncode != 0:
             sys.exit(f"{done.stderr}{program} failed with {done.returncode}")
         samples = [b for b in json.loads(out.read_text())["benchmarks"] if b["run_type"] == "iteration"]
@@ -77,7 +80,9 @@ def main():
     print(f"{fma / clock:.1f} MAC/cycle" if fma else "not measured")
     print("MAC/cycle, times the FMAs', ", end="")
     print(
-        f"fraction of what the ports of {args.core} allow the code" if args.core else "no bound: the core is not known"
+        f"fraction of what the ports of {args.core} allow the code"
+        if args.core
+        else "no bound: the core is not known, --core NAME gives its bounds (bench/model/cpus)"
     )
     print(f"\n{'kernel':41} {'M':>3}" + "".join(f"{grouping:>19}" for grouping in GROUPINGS))
     for kernel, m in dict.fromkeys(tuple(name.split("/")[1::2]) for name in speeds if name.startswith("kernel/")):

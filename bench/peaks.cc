@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "../runtime/cpu.h"
 #include "kernel_block.h"
 #include "sample.h"
 
@@ -176,11 +177,13 @@ void time_f32_decode(State& state) {
 
 void add_peaks(int threads) {
 #if defined(__x86_64__)
-  for (const Arithmetic& arithmetic : kArithmetic) add(arithmetic.name, threads, 2e-5, time_arithmetic, arithmetic);
-  for (const auto& [streams, read] : kReads)
-    for (const auto& [pages, name] : {std::pair{Pages::Small, "4k"}, {Pages::Huge, "2m"}})
-      add("read/" + std::to_string(streams) + "x" + name, threads, double(rotation_size()) / 2e10, time_read, streams,
-          read, pages);
+  if ((qmm::decode_cpu(qmm::read_cpu_words()) & QMM_CPU_AVX2) != 0) {
+    for (const Arithmetic& arithmetic : kArithmetic) add(arithmetic.name, threads, 2e-5, time_arithmetic, arithmetic);
+    for (const auto& [streams, read] : kReads)
+      for (const auto& [pages, name] : {std::pair{Pages::Small, "4k"}, {Pages::Huge, "2m"}})
+        add("read/" + std::to_string(streams) + "x" + name, threads, double(rotation_size()) / 2e10, time_read, streams,
+            read, pages);
+  }
 #endif
   add("f32_decode_l1", threads, 4e-5, time_f32_decode);
 }

@@ -3,7 +3,8 @@
 
 namespace bench {
 
-// Adds the benchmarks of what this machine can do at most, on `threads` threads at once:
+// Adds the benchmarks of what this machine can do at most, on `threads` threads at once; all but f32_decode_l1 are of
+// CPUs with AVX2:
 //
 //   peak/fma               f32 FMAs
 //   peak/maddubs_chain8    8-bit products, 8 sums of pairs added in int16 before they are widened: 4 bits by 8 bits

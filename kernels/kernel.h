@@ -54,8 +54,9 @@ struct Block {
   const void* lhs_sums;
   int64_t lhs_group_stride;  // elements of both
 
-  // The panels: each array starts at the first k or group of the block; panels are panel_stride bytes apart. They may
-  // lie at any address. The three bytes after a panel's codes, where codes or scales follow, may be read.
+  // The panels: each array starts at the first k or group of the block; panels are panel_stride bytes apart. Codes,
+  // scales and offsets need no alignment. The three bytes after a panel's codes, where codes or scales follow, may be
+  // read.
   const uint8_t* codes;
   const uint8_t* scales;  // [groups][16]
   // 4-bit zeros are 0..16: of others, which a damaged file may hold, each kernel makes what it will.

@@ -137,7 +137,16 @@ def main() -> None:
     # What the program says is not to be mixed with the JSON.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    found = count_aarch64(a.program, a.pattern, a.cpu) if a.aarch64 else count_x86(a.program, a.pattern, a.cpu, a.amx)
+    try:
+        found = (
+            count_aarch64(a.program, a.pattern, a.cpu) if a.aarch64 else count_x86(a.program, a.pattern, a.cpu, a.amx)
+        )
+    except FileNotFoundError as e:  # a tool, or the program
+        raise SystemExit(f"counts.py: {e.filename} is missing") from None
+    except ModuleNotFoundError as e:
+        raise SystemExit(f"counts.py: {e.name} is missing") from None
+    except subprocess.CalledProcessError as e:
+        raise SystemExit(f"counts.py: {e}") from None
     json.dump({name: [macs_of(name), executed] for name, executed in found.items()}, output)
     output.flush()
     os._exit(0)  # the core's objects are not fit to be torn down

@@ -210,22 +210,28 @@ def test_a_cpu_may_not_say_something_twice(tmp_path):
         Cpu(path)
 
 
-def figure(instructions, group=32):
-    kernel = Kernel.of("qmm_f32_s8_u4_4x16x8_avx2")
-    return port_model.Figure(kernel, group, 4, instructions, Counter(), Counter(), Counter())
+def figure(instructions, isa="avx2"):
+    kernel = Kernel.of(f"qmm_f32_s8_u4_4x16x8_{isa}")
+    return port_model.Figure(kernel, 32, 4, instructions, Counter(), Counter(), Counter())
 
 
 @pytest.mark.parametrize(
     ("instructions", "fault"),
-    [(0.05, None), (0.0502, "0.0502 instructions a MAC, not 0.05"), (None, "has the count of no figure")],
+    [
+        (0.05, None),
+        (0.0502, "qmm_f32_s8_u4_4x16x8_avx2, group 32, M 4: 0.0502 instructions a MAC, not 0.05"),
+        (None, "qmm_f32_s8_u4_4x16x8_avx2, group 32, M 4: instructions.json has no count of GNU 12: ./dev count"),
+    ],
 )
-def test_figures_have_the_counts_of_callgrind(instructions, fault):
+def test_figures_have_the_counts_of_callgrind(capsys, instructions, fault):
     name = "qmm_f32_s8_u4_4x16x8_avx2, symmetric, group 32, M 4"
     # The second figure is one that callgrind does not count.
-    figures = [figure(instructions or 0.05), figure(0.05, 128)]
+    figures = [figure(instructions or 0.05), figure(0.05, "avx512")]
     table = {name: {"GNU 12 x86_64" if instructions else "Clang 19 x86_64": 0.05}}
-    faults = port_model.compare_counts(figures, table)
-    assert [fault in sentence for sentence in faults] == ([True] if fault else [])
+    assert port_model.compare_counts(figures, table) == ([fault] if fault else [])
+    assert (
+        capsys.readouterr().out == f"{1 if instructions else 0} of 2 figures were compared with what callgrind counts\n"
+    )
 
 
 def test_fractions_are_compared_both_ways():
@@ -253,15 +259,60 @@ def test_figures_are_of_one_compiler(monkeypatch, tmp_path, compiler, named):
     assert (hindrance is None) if named is None else (named in hindrance and "GNU 12" in hindrance)
 
 
-def test_nothing_is_kept_of_half_the_machines(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["model.py", "--keep"])
+def test_nothing_is_kept_of_half_the_machines(monkeypatch, capsys, tmp_path):
+    for name in ("RESULTS", "TABLE"):
+        monkeypatch.setattr(port_model, name, tmp_path / name)
+    monkeypatch.setattr(port_model, "count", lambda *_: [])
+    monkeypatch.setattr(port_model, "compare_counts", lambda *_: [])
+    monkeypatch.setattr(port_model, "find_hindrance", lambda machine, *_: "it snows" if machine == "aarch64" else None)
+    monkeypatch.setattr(sys, "argv", ["model.py", "--keep", "--x86-64", "program"])
     assert port_model.main()
-    assert "FAILED: the port model of x86-64 is needed: count_instructions is not built" in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith("FAILED: the port model of aarch64 is needed: it snows\n")
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_count_that_fails_is_a_sentence():
-    with pytest.raises(port_model.CountFailed, match=r"counts.py --cpu sapphire_rapids ended with exit status 1"):
+def test_every_vector_kernel_is_modelled(monkeypatch):
+    assert port_model.find_unmodelled() == []
+    monkeypatch.setattr(port_model, "EMULATED", [e for e in port_model.EMULATED if "neon" not in e.isas])
+    monkeypatch.setattr(port_model, "read_cpus", lambda: [cpu for cpu in CPUS.values() if "amx" not in cpu.isas])
+    assert port_model.find_unmodelled() == [
+        "no entry of EMULATED counts the kernels of neon",
+        "no file of cpus has amx",
+    ]
+
+
+def test_a_count_that_fails_is_a_sentence(monkeypatch, tmp_path):
+    (tmp_path / "counts.py").write_text("raise SystemExit(7)\n")
+    monkeypatch.setattr(port_model, "HERE", tmp_path)
+    with pytest.raises(port_model.CountFailed, match=r"counts.py --cpu sapphire_rapids ended with exit status 7"):
         list(port_model.count(port_model.EMULATED[0], Path("nowhere")))
+
+
+def run_counts(*arguments, path=None):
+    command = [sys.executable, MODEL / "counts.py", *arguments, "program", "pattern"]
+    environment = os.environ | ({"PATH": path} if path else {})
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert found.returncode == 1
+    assert "Traceback" not in found.stderr
+    return found.stderr
+
+
+@pytest.mark.parametrize(("tools", "missing"), [((), "nm"), (("nm",), "qemu-aarch64")])
+def test_a_missing_tool_is_a_sentence(tmp_path, tools, missing):
+    for tool in tools:
+        (tmp_path / tool).write_text("#!/bin/sh\necho '0000000000001000 0000000000000004 t qmm::dump(int)'\n")
+        (tmp_path / tool).chmod(0o755)
+    assert run_counts("--aarch64", "--cpu", "max", path=str(tmp_path)) == f"counts.py: {missing} is missing\n"
+
+
+def test_a_missing_package_is_a_sentence(tmp_path):
+    # A package of this name that has nothing hides one that there is.
+    (tmp_path / "bochscpu").mkdir()
+    (tmp_path / "bochscpu/__init__.py").write_text("raise ModuleNotFoundError(name='bochscpu')\n")
+    command = [sys.executable, MODEL / "counts.py", "--cpu", "sapphire_rapids", "program", "pattern"]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (found.returncode, found.stderr) == (1, "counts.py: bochscpu is missing\n")
 
 
 @pytest.mark.parametrize(
@@ -271,9 +322,4 @@ def test_an_emulator_that_ends_early_is_not_waited_for(tmp_path, functions, said
     for name, script in (("qemu-aarch64", "exit 3"), ("nm", f"echo '0000000000001000 0000000000000004 t {functions}'")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
-    command = [sys.executable, MODEL / "counts.py", "--aarch64", "--cpu", "max", "program", "pattern"]
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    found = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=60)
-    assert found.returncode == 1
-    assert said in found.stderr
-    assert "Traceback" not in found.stderr
+    assert said in run_counts("--aarch64", "--cpu", "max", path=f"{tmp_path}:{os.environ['PATH']}")
