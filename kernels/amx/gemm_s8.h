@@ -133,17 +133,22 @@ QMM_INLINE void for_each_sum(Use use) {
 // Adds the sums of a group to acc, for the rows of a tile.
 template <Offset O, int P>
 QMM_NOINLINE void end_group(Block b, int64_t group, int64_t row, int64_t rows, const int32_t* sums) {
-  EndOfRows ends(b, group, row, 0);
+  // Rows of acc are P panels long, which is known here: EndOfRows would add for each.
+  const int64_t first = row * b.lhs_group_stride + group;
+  const auto* lhs_sum = static_cast<const int32_t*>(b.lhs_sums) + first;
+  const float* lhs_scale = b.lhs_scales + first;
+  float* acc = b.acc + row * P * kPanel;
   with_sides<O, P>(b, group, 0, [&](const auto& typed) QMM_FLAT {
     const LoadedSides<O, P> sides(typed);
     const auto add_rows = [&]<int R>() QMM_FLAT {
       unroll<R>([&](auto i) QMM_FLAT {
         Int d[P];
         unroll<P>([&](auto p) QMM_FLAT { d[p] = load(sums + (i * P + p) * kPanel); });
-        ends.next([&](Int sum, Float scale, float* acc)
-                      QMM_FLAT { add_row_dot<O>(sides, 0, row_terms(sum, scale), acc, d); });
+        const RowTerms terms = row_terms(broadcast4(lhs_sum), broadcast_f32(lhs_scale));
+        add_row_dot<O>(sides, 0, terms, acc + i * P * kPanel, d);
+        lhs_sum += b.lhs_group_stride, lhs_scale += b.lhs_group_stride;
       });
-      sums += R * P * kPanel;
+      sums += R * P * kPanel, acc += R * P * kPanel;
     };
     int64_t i = 0;
     for (; i + 4 <= rows; i += 4) add_rows.template operator()<4>();

@@ -212,7 +212,7 @@ struct EndOfRows {
   // Calls use(sum of the lhs, its scale, acc) for the next row.
   template <class Use>
   QMM_INLINE void next(Use use) {
-    acc = opaque(acc), lhs_sum = opaque(lhs_sum), lhs_scale = opaque(lhs_scale);
+    acc = opaque(acc), lhs_scale = opaque(lhs_scale);  // not the sum, which not all need
     use(broadcast4(lhs_sum), broadcast_f32(lhs_scale), acc);
     acc += width, lhs_sum += lhs_group_stride, lhs_scale += lhs_group_stride;
   }
