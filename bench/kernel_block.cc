@@ -23,7 +23,8 @@ KernelBlock::KernelBlock(const qmm::Kernel& kernel, int64_t rows, int64_t k, int
     std::fill_n(scales, groups * qmm::kPanel, uint16_t(0x1800));
   }
 
-  const int64_t element = kernel.lhs == qmm::Lhs::F32 ? 4 : 1, acc_size = rows * kernel.nr * 4;
+  const int64_t element = kernel.lhs == qmm::Lhs::F32 ? 4 : 1;
+  const int64_t acc_size = qmm::round_up(rows, 2) * kernel.nr * 4;  // as carry's, which has rows in pairs
   const int64_t lhs_stride = k + qmm::kLine / element;
   arena_ = allocate<std::byte>(
       static_cast<size_t>(rows * (lhs_stride * element + groups * 8) + 2 * acc_size + qmm::kScratch + 4 * qmm::kLine));

@@ -9,9 +9,9 @@
 #include "kernel.h"
 
 #define QMM_INLINE inline __attribute__((always_inline))
-// For a tile: by itself, it has all the registers. A GEMM's takes the block by value, so that stores to acc can not be
-// taken for changes of it. One of few rows takes a reference: a compiler that may keep the block's members in registers
-// keeps all of them, and spills.
+// For a tile: by itself, it has all the registers. It takes the block by value, so that stores to acc can not be taken
+// for changes of it; but x86's tiles of few rows take a reference: a compiler that may keep the block's members in
+// registers keeps all of them, and spills.
 #define QMM_NOINLINE __attribute__((noinline))
 
 namespace qmm {

@@ -20,7 +20,8 @@ namespace {
 template <int Bits, Offset O, int P>
 QMM_INLINE void group_f32(const Block& b, const Group& g, int64_t row, int64_t first) {
   constexpr int64_t kSize = kPanel * Bits / 8, kAhead = 1024 / Bits;  // bytes of one k; k to prefetch ahead
-  auto* biases = static_cast<float*>(b.scratch);                      // [places][4 * P][4]
+  static_assert(kPlaces<Bits> * 4 * P * 16 <= kScratch);
+  auto* biases = static_cast<float*>(b.scratch);  // [places][4 * P][4]
   const int64_t at = (row * b.panels + first) * kPanel;
   float* acc = opaque(b.acc + at);
   float* carry = opaque(static_cast<float*>(b.carry) + at);

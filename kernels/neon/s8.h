@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // 8-bit lhs, GEMM and few rows, for any way to multiply: a Multiply has
-//   kTiles          rows x panels whose sums it holds in registers
+//   kTiles                   rows x panels whose sums it holds in registers
 //   add<C>(stride, walk, d)  d[P][R][4] += the products of R rows and P panels over a group. walk calls what it is
-//   given for
-//                   `Steps` times eight k, with the first of them in the row and in each panel, and prefetch(s), which
-//                   is to be called at each of these steps
+//   given
+//                            for `Steps` times eight k, with the first of them in the row and in each panel, and
+//                            prefetch(s), which is to be called at each of these steps
 #pragma once
 
 #include "neon.h"

@@ -5,8 +5,8 @@
 // GEMM, tile of 8 rows x 2 chunks of columns. The panels are unpacked once a block, codes to float(code - zero):
 //   t...  16 float sums     x...  4 k of 8 rows, in every 128 bits     w...  one k of 2 chunks
 // 4 k take 64 FMA beside 16 loads: as many MAC/cycle as the FMA pipes have lanes, 16 with two of 256 bits (Neoverse V1)
-// or four of 128 (Neoverse V2), where NEON has as many, and 32 with two of 512 (A64FX), less an FMA a sum at a group's
-// end.
+// or four of 128 (Neoverse V2), where NEON has as many, less an FMA a sum at a group's end. A64FX has two of 512, but
+// an FMLA by lane takes both: 16 as well.
 //
 // GEMV, tile of 1 row x 8 chunks, or the 4 that there are of 512 bits, decoded in registers:
 //   t...  8 float sums     x...  8 k of the row, in every 128 bits     lanes  one k of a chunk

@@ -6,9 +6,9 @@
 // Tile of R rows x V chunks of columns:
 //   d...  R * V int32 sums     a...  16 k of R rows     w...  four k of V chunks
 // 8 rows x 2 chunks for GEMM: 16 k take 64 SDOT beside 16 loads, one of 4 MAC a lane. Two pipes of 256 bits (Neoverse
-// V1) reach 64 MAC/cycle, four of 128 (Neoverse V2) as many, by LLVM 19's models. Two of 512 (A64FX)
-// reach 128 if SDOT by lane takes one of them, and 64 if it takes both as FMLA by lane does; 16 sums hide most of its
-// latency of 9. A group's end takes a conversion, FMUL and FMA a sum.
+// V1) reach 64 MAC/cycle, four of 128 (Neoverse V2) as many, by LLVM 19's models. Two of 512 (A64FX) reach 128 if SDOT
+// by lane takes one of them, and 64 if it takes both as FMLA by lane does; 16 sums hide most of its latency of 9. A
+// group's end takes a conversion, FMUL and FMA a sum.
 #pragma once
 
 #include "sve.h"

@@ -68,7 +68,6 @@ struct Cut {
   int64_t length = static_cast<int64_t>(svcntb());                // of a vector, in bytes
   int shift = length >= kLine ? 0 : length >= kLine / 2 ? 1 : 2;  // 2^shift chunks a panel
 
-  QMM_INLINE bool whole() const { return length == kLine >> shift; }  // chunks take whole vectors
   QMM_INLINE svbool_t bytes() const { return svwhilelt_b8_s64(0, kLine >> shift); }
   QMM_INLINE svbool_t words() const { return svwhilelt_b32_s64(0, kPanel >> shift); }
   QMM_INLINE int64_t chunks(int64_t panels) const { return panels << shift; }
