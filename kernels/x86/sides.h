@@ -128,7 +128,8 @@ QMM_INLINE void with_sides(const Block& b, int64_t group, int64_t panel, Use use
 template <Offset O, int P, int R, class Add>
 QMM_INLINE void for_rows_with_sides(const Block& b, int64_t group, int64_t panel, Add add) {
   with_sides<O, P>(b, group, panel, [&](const auto& sides) QMM_FLAT {
-    if constexpr (R > 1 && P * kVectors * (O == Offset::Symmetric ? 1 : 2) <= kRegisters / 4) {
+    constexpr int V = P * kVectors, kSides = O == Offset::Symmetric ? V : 2 * V, kTemporaries = 5;
+    if constexpr (R > 1 && R * V + kSides + kTemporaries <= kRegisters) {
       const LoadedSides<O, P> loaded(sides);
       unroll<R>([&](auto i) QMM_FLAT { add(i, loaded); });
     } else {
