@@ -19,7 +19,7 @@ namespace {
 // A group of P panels from `first`.
 template <int Bits, Offset O, int P>
 QMM_INLINE void group_f32(const Block& b, const Group& g, int64_t row, int64_t first) {
-  constexpr int64_t kSize = kPanel * Bits / 8, kAhead = 1024 / Bits;  // bytes of one k; k to prefetch ahead
+  constexpr int64_t kAhead = 1024 / Bits;  // k to prefetch ahead
   static_assert(kPlaces<Bits> * 4 * P * 16 <= kScratch);
   auto* biases = static_cast<float*>(b.scratch);  // [places][4 * P][4]
   const int64_t at = (row * b.panels + first) * kPanel;
@@ -39,23 +39,20 @@ QMM_INLINE void group_f32(const Block& b, const Group& g, int64_t row, int64_t f
     return bias<Bits>(zeros_f32<Bits>(b, O, g, 0, 0), place);
   };
   const float* lhs = static_cast<const float*>(b.lhs) + row * b.lhs_stride;
-  const uint8_t* codes[P];
-  unroll<P>([&](auto p) QMM_FLAT { codes[p] = b.codes + (first + p) * b.panel_stride + g.begin * kSize; });
+  PanelCodes<Bits, P> codes(b, first, g.begin);
   for (int64_t k = g.begin; k < g.end; k += 8) {
     const int64_t ahead = distance_ahead<Bits>(b, k, kAhead);
     float32x4_t x[2] = {vld1q_f32(lhs + k), vld1q_f32(lhs + k + 4)};
-    unroll<P>([&](auto p) QMM_FLAT {
-      for (int64_t i = 0; i < 8 * kSize; i += kLine) prefetch(codes[p] + ahead, i);
-    });
+    codes.template prefetch_some<8, 0, 1>(ahead);
     unroll<8>([&](auto j) QMM_FLAT {
       constexpr int place = place_of<Bits>(j);
       unroll<4 * P>([&](auto i) QMM_FLAT {
-        const float32x4_t w = decode<Bits>(load_lanes<Bits>(codes[i / 4] + i % 4 * 16, j), place, bias_of(place, i));
+        const float32x4_t w = decode<Bits>(load_lanes<Bits>(codes.at[i / 4] + i % 4 * 16, j), place, bias_of(place, i));
         x[j / 4] = opaque_vector(x[j / 4]);
         t[i] = vfmaq_laneq_f32(t[i], w, x[j / 4], j % 4);
       });
     });
-    unroll<P>([&](auto p) QMM_FLAT { codes[p] = opaque(codes[p] + 8 * kSize); });
+    codes.advance(8);
   }
   if (g.suspend) {
     unroll<4 * P>([&](auto i) QMM_FLAT { vst1q_f32(carry + i * 4, t[i]); });
